@@ -16,6 +16,7 @@ from pydantic import (
 
 from scheduler.spec import text
 from scheduler.spec.parts import Part
+from scheduler.spec.problems import given
 from scheduler.spec.values import Whole
 from scheduler.states import DependencyKind
 
@@ -153,7 +154,7 @@ def _range(value: object) -> object:
     if isinstance(value, str):
         read_range(value)
         return value.replace(" ", "")
-    raise ValueError(f"is not a range; {RANGE_HELP}")
+    raise ValueError(f"{given(value)} is not a range; {RANGE_HELP}")
 
 
 class ArraySpec(Part):

@@ -6,6 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+def given(value: object) -> str:
+    """A value as a refusal names it, such as `'16 gigs'`; no more of it than that."""
+    try:
+        return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
+    except ValueError:
+        # Python writes no number of thousands of digits.
+        return "so large a number"
+
+
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
     """`field` is the path in the document (`stop.grace`), `message` names cause and remedy.

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from scheduler.spec import units
-from scheduler.spec.problems import SpecInvalid, SpecProblem
+from scheduler.spec.problems import SpecInvalid, SpecProblem, given
 from scheduler.spec.schema import JobSpec
 from scheduler.spec.values import whole
 from scheduler.spec.wording import problem_of
@@ -112,14 +112,16 @@ def _is_within(field: str, rule: Mapping[str, int], spec: JobSpec) -> bool:
 
 def _read(field: str, rule: Any) -> dict[str, Any]:
     if field not in JobSpec.model_fields or field in _NEVER:
-        raise ValueError("is not a field that can have a rule")
+        raise ValueError(
+            "is not a field that can have a rule; fields are those of a spec, such as time_limit"
+        )
     if isinstance(rule, str) and rule.strip() == LOCKED:
         return {LOCKED: True}
     if isinstance(rule, str) and ".." in rule:
         return _range(field, rule)
     choices = [one.strip() for one in rule.split(",")] if isinstance(rule, str) else rule
     if not isinstance(choices, (list, tuple)) or not choices or len(choices) > MAX_CHOICES:
-        raise ValueError(f"is no rule; {RULE_HELP}")
+        raise ValueError(f"{given(rule)} is no rule; {RULE_HELP}")
     return {"choices": [_value(field, one) for one in choices]}
 
 
@@ -131,7 +133,7 @@ def _range(field: str, rule: str) -> dict[str, int]:
     found = {name: read(part) for name, part in (("min", least), ("max", most)) if part}
     numbers = {name: value for name, value in found.items() if isinstance(value, int)}
     if not numbers or numbers.get("min", 0) > numbers.get("max", numbers.get("min", 0)):
-        raise ValueError(f"is no range; {RULE_HELP}")
+        raise ValueError(f"{given(rule)} is no range; {RULE_HELP}")
     return numbers
 
 

@@ -142,7 +142,10 @@ class JobSpec(Part):
             raise ValueError("script|a script stands alone; use a command with a folder or git URL")
         for key, value in self.labels.items():
             if not values.SLUG.fullmatch(key) or len(value) > 128:
-                raise ValueError(f"labels|{key[:40]!r} is not a valid label")
+                raise ValueError(
+                    f"labels|{key[:40]!r} is not a label with a value of up to 128 characters; "
+                    "write lower-case letters, digits and dashes, such as exp=llm3"
+                )
             _refuse_controls("labels", value)
         return self
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from scheduler.spec.problems import given
+
 _DURATION_UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _WORDS = re.compile(
     r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII
@@ -23,11 +25,11 @@ SIZE_HELP = "write it like 16GB, 64GiB or 512MiB"
 def parse_duration(value: object) -> int:
     """Seconds from `90m`, `1d12h`, Slurm's `D-HH:MM:SS`, ISO 8601 `PT2H`, or a count of seconds."""
     if isinstance(value, bool):
-        raise ValueError(f"is not a duration; {DURATION_HELP}")
+        raise ValueError(f"{given(value)} is not a duration; {DURATION_HELP}")
     if isinstance(value, int):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"is not a duration; {DURATION_HELP}")
+        raise ValueError(f"{given(value)} is not a duration; {DURATION_HELP}")
     text = value.strip()
     if _DIGITS.fullmatch(text):
         return int(text)
@@ -48,7 +50,7 @@ def parse_duration(value: object) -> int:
     if match := _DAYS_HOURS.fullmatch(compact):
         days, hours, minutes = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60
-    raise ValueError(f"is not a duration; {DURATION_HELP}")
+    raise ValueError(f"{given(value)} is not a duration; {DURATION_HELP}")
 
 
 def format_duration(seconds: int) -> str:
@@ -64,18 +66,18 @@ def format_duration(seconds: int) -> str:
 def parse_size_mib(value: object) -> int:
     """MiB, rounded up, from `16GB` (decimal), `64GiB` or `64Gi` (binary), or a count of MiB."""
     if isinstance(value, bool):
-        raise ValueError(f"is not a size; {SIZE_HELP}")
+        raise ValueError(f"{given(value)} is not a size; {SIZE_HELP}")
     if isinstance(value, int):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"is not a size; {SIZE_HELP}")
+        raise ValueError(f"{given(value)} is not a size; {SIZE_HELP}")
     match = _SIZE.fullmatch(value.strip())
     if not match:
-        raise ValueError(f"is not a size; {SIZE_HELP}")
+        raise ValueError(f"{given(value)} is not a size; {SIZE_HELP}")
     whole, fraction, prefix, binary = match.groups()
     if not prefix and not binary:
         if fraction:
-            raise ValueError(f"needs a unit; {SIZE_HELP}")
+            raise ValueError(f"{given(value)} needs a unit; {SIZE_HELP}")
         return int(whole)
     factor = (1024 if binary else 1000) ** _POWERS[prefix.lower()]
     digits = len(fraction or "")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from scheduler.spec import text, units
+from scheduler.spec.problems import given
 
 WHOLE_MILLI = 1000
 MIN_MILLI = 10
@@ -40,10 +41,10 @@ MOMENT_HELP = "write it like 2026-12-31T08:00:00Z or 2026-12-31 08:00 (UTC)"
 def whole(value: object) -> object:
     """Integers and their plain ASCII spelling; 1.5, 1_000, NaN, full-width digits are refused."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError("must be a whole number")
+        raise ValueError(f"must be a whole number, such as 8, not {given(value)}")
     if isinstance(value, str):
         if not _DIGITS.fullmatch(value.strip()):
-            raise ValueError("must be a whole number, written with the digits 0-9")
+            raise ValueError(f"must be a whole number, such as 8, not {given(value)}")
         return int(value)
     return value
 
@@ -63,9 +64,9 @@ def milli(value: object) -> int:
         elif match := _MILLI.fullmatch(spelt):
             found = int(match[1])
     if found is None:
-        raise ValueError(f"is not a part of a GPU; {PART_HELP}")
+        raise ValueError(f"{given(value)} is not a part of a GPU; {PART_HELP}")
     if not MIN_MILLI <= found <= WHOLE_MILLI:
-        raise ValueError(f"must be at least 0.01 and at most one GPU; {PART_HELP}")
+        raise ValueError(f"{given(value)} is not between 0.01 and one GPU; {PART_HELP}")
     return found
 
 
@@ -87,13 +88,13 @@ def moment(value: object) -> datetime | None:
         try:
             value = datetime.fromisoformat(value.strip().upper().replace(" ", "T", 1))
         except ValueError:
-            raise ValueError(f"is not a time; {MOMENT_HELP}") from None
+            raise ValueError(f"{given(value)} is not a time; {MOMENT_HELP}") from None
     if not isinstance(value, datetime):
-        raise ValueError(f"is not a time; {MOMENT_HELP}")
+        raise ValueError(f"{given(value)} is not a time; {MOMENT_HELP}")
     try:
         found = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"is not a time; {MOMENT_HELP}") from None
+        raise ValueError(f"{given(str(value))} is not a time; {MOMENT_HELP}") from None
     if found.year < 2000:
         raise ValueError(f"lies before the year 2000; {MOMENT_HELP}")
     if found.year > _LAST_YEAR:
@@ -228,7 +229,10 @@ def checked_command(value: tuple[str, ...]) -> tuple[str, ...]:
 def slug(value: str) -> str:
     """A pool's or booking's name; empty means none."""
     if value and not SLUG.fullmatch(value):
-        raise ValueError("must be lower-case letters, digits and dashes")
+        raise ValueError(
+            f"{given(value)} is no name here; write lower-case letters, digits and dashes, such as "
+            "gpu-large"
+        )
     return value
 
 
@@ -242,7 +246,7 @@ def booking(value: object) -> object:
 def project(value: str) -> str:
     """team/project."""
     if not _SLUG_PATH.fullmatch(value):
-        raise ValueError("must be written team/project, such as vision/digits")
+        raise ValueError(f"must be written team/project, such as vision/digits, not {given(value)}")
     return value
 
 
@@ -255,20 +259,24 @@ def git_url(value: str) -> str:
         parts = urlsplit(value)
         host = parts.hostname
     except ValueError:
-        raise ValueError("is not a valid address") from None
+        raise ValueError(
+            "is not an address; write it like https://git.example.org/team/code.git"
+        ) from None
     if parts.scheme not in ("https", "file"):
-        raise ValueError("must begin with https://")
+        raise ValueError("must begin with https://, such as https://git.example.org/code.git")
     if parts.username or parts.password:
         raise ValueError("must not carry a user name or password")
     if parts.scheme == "https" and not host:
-        raise ValueError("must name a host")
+        raise ValueError("must name a host, such as https://git.example.org/code.git")
     return value
 
 
 def git_ref(value: str) -> str:
     """A branch, tag or commit; empty means the default branch."""
     if value and (not _GIT_REF.fullmatch(value) or ".." in value):
-        raise ValueError("is not a branch, tag or commit name")
+        raise ValueError(
+            f"{given(value)} is not a branch, tag or commit; write it like main or v1.2"
+        )
     return value
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
-from scheduler.spec.problems import SpecProblem
+from scheduler.spec import units
+from scheduler.spec.problems import SpecProblem, given
 
 # Written by the server alone; named so that the refusal can say more than "unknown".
 FORBIDDEN_FIELDS = frozenset(
@@ -12,6 +15,22 @@ FORBIDDEN_FIELDS = frozenset(
 )
 # Jobs see what their node shows them. Who asks for more is told so, and it is put on record.
 MOUNTS = frozenset({"mounts", "volumes"})
+_DURATIONS = frozenset(
+    {"time_limit", "min_runtime", "fallback_after", "disconnect_grace", "grace", "idle_stop"}
+)
+_SIZES = frozenset({"memory", "gpu_memory", "scratch"})
+# What kind of value a field takes, by the kind of pydantic's complaint.
+_KINDS: Mapping[str, str] = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "names with their values",
+    "model_type": "names with their values",
+    "model_attributes_type": "names with their values",
+    "tuple_type": "a list",
+    "list_type": "a list",
+}
+_OWN = re.compile(r"([A-Za-z_.]+)\|(.+)", re.DOTALL)
 
 
 def problem_of(item: Any) -> SpecProblem:
@@ -36,14 +55,27 @@ def problem_of(item: Any) -> SpecProblem:
         return SpecProblem(path, "is required")
     if kind == "value_error":
         message = str(context.get("error", message))
-        field, _, rest = message.partition("|")
-        if rest:
-            return SpecProblem(field, rest)
+        if own := _OWN.fullmatch(message):
+            return SpecProblem(own[1], own[2])
         return SpecProblem(path or "job", message)
+    # The values of variables may be secrets: they are not repeated.
+    sent = "" if path.startswith("env") else f", not {given(item.get('input'))}"
     if kind == "literal_error":
-        return SpecProblem(path, f"must be one of {context.get('expected')}")
-    if kind == "greater_than_equal":
-        return SpecProblem(path, f"must be at least {context['ge']}")
-    if kind == "less_than_equal":
-        return SpecProblem(path, f"must be at most {context['le']}")
+        return SpecProblem(path, f"must be one of {context.get('expected')}{sent}")
+    if kind in _KINDS:
+        return SpecProblem(path or "job", f"must be {_KINDS[kind]}{sent}")
+    if kind in ("greater_than_equal", "less_than_equal"):
+        word, bound = ("least", "ge") if kind == "greater_than_equal" else ("most", "le")
+        limit, found = (_written(path, number) for number in (context[bound], item["input"]))
+        return SpecProblem(path, f"must be at {word} {limit}, not {found}")
     return SpecProblem(path or "job", message[:1].lower() + message[1:])
+
+
+def _written(path: str, number: Any) -> str:
+    """A bound as people write the values of this field."""
+    name = path.rpartition(".")[2]
+    if not isinstance(number, int) or not 0 <= number < 2**63:
+        return given(number)
+    if name in _DURATIONS:
+        return units.format_duration(number)
+    return units.format_size_mib(number) if name in _SIZES else str(number)

@@ -34,7 +34,7 @@ def test_errors_come_and_go_at_the_field_while_the_hand_stays_where_it_is(visit)
     write(memory, "lots")
     # Whoever pauses is told without leaving the field; nothing of it is swapped.
     page.evaluate("window.typedIn = document.activeElement")
-    expect_wrong(page, "memory", "Is not a size")
+    expect_wrong(page, "memory", "'lots' is not a size; write it like 16GB")
     words = page.locator("#id_memory_error").inner_text()
     expect(memory).to_be_focused()
     assert page.evaluate("window.typedIn === document.activeElement")
@@ -44,7 +44,7 @@ def test_errors_come_and_go_at_the_field_while_the_hand_stays_where_it_is(visit)
     write(limit, "P1Y")
     page.keyboard.press("Tab")
     expect_wrong(page, "time_limit", "not a duration")
-    expect_wrong(page, "memory", "Is not a size")
+    expect_wrong(page, "memory", "'lots' is not a size; write it like 16GB")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         assert accessibility_breaches(page) == []

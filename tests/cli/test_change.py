@@ -57,7 +57,7 @@ def test_what_cannot_be_asked_for_names_the_field_and_strangers_find_nothing(ter
         (["--gpus", "60"], "gpus_per_node: the largest node"),
         (["--gpus", "-1"], "--gpus"),
         (["--nodes", "3..1"], "nodes: must begin with the fewest"),
-        (["--time", "soon"], "time_limit: is not a duration"),
+        (["--time", "soon"], "time_limit: 'soon' is not a duration"),
         (["--tier", "first"], "tier"),
     ):
         assert said in alice.run("change", number, *words, code=2)[1], words

@@ -98,7 +98,7 @@ def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
         ("time_limit", "P1Y", "not a duration"),
         ("time_limit", "-5", "not a duration"),
         ("memory", "lots", "not a size"),
-        ("grace", "1h", "at most 600"),
+        ("grace", "1h", "at most 10m, not '1h'"),
         ("env", "NOVALUE", "Line 1"),
         ("env", "RANK=1", "set by Trainyard"),
         ("git_url", "http://host/repo", "https"),

@@ -24,7 +24,7 @@ def seconds(value: str) -> int:
         raise ValueError("asks for no limit; nothing here runs without one, so the default holds")
     match = _TIME.fullmatch(value)
     if match is None:
-        raise ValueError("is not a time as Slurm writes it")
+        raise ValueError("is not a time as Slurm writes it, such as 90 or 1-12:00:00")
     part = {name: int(number or 0) for name, number in match.groupdict().items()}
     days = part["days"] * 86400 + part["dh"] * 3600 + part["dm"] * 60 + part["ds"]
     clock = part["h"] * 3600 + part["m"] * 60 + part["s"]
@@ -35,7 +35,7 @@ def mebibytes(value: str, unit: str = "m") -> int:
     """MiB, rounded up; a figure without a unit is in `unit`. Raises ValueError."""
     match = _SIZE.fullmatch(value)
     if match is None:
-        raise ValueError("is not a size as Slurm writes it")
+        raise ValueError("is not a size as Slurm writes it, such as 64G")
     if not int(match[1]):
         raise ValueError("asks for all memory of a node; say how much, such as 64G")
     return -(-int(match[1]) * _KIB[(match[2] or unit).lower()] // 1024)
@@ -47,7 +47,7 @@ def gpus(value: str) -> tuple[str, int]:
         return "", 1
     match = _GPUS.fullmatch(value)
     if match is None or not (match[1] or match[2]):
-        raise ValueError("is not a number of GPUs of one type")
+        raise ValueError("is not a number of GPUs of one type, such as 4 or h100:4")
     return match[1] or "", int(match[2] or 1)
 
 
@@ -69,7 +69,7 @@ def _span(inner: str) -> list[str]:
     for piece in inner.split(","):
         match = _SPAN.fullmatch(piece)
         if match is None:
-            raise ValueError("is not a list of nodes")
+            raise ValueError("is not a list of nodes, such as n1,n[3-5]")
         first, last = match[1], match[2] or match[1]
         if int(last) - int(first) > MAX_HOSTS:
             raise ValueError(f"names more than {MAX_HOSTS} nodes")

@@ -45,7 +45,7 @@ def _text(name: str) -> Callable[[Sheet, str], str]:
 def _number(name: str) -> Callable[[Sheet, str], str]:
     def take(sheet: Sheet, value: str) -> str:
         if not (value.isascii() and value.isdigit() and int(value[:7]) > 0 and len(value) <= 6):
-            raise ValueError("is not a whole number")
+            raise ValueError("is not a whole number from 1 to 999999")
         sheet.figures[name] = int(value)
         return ""
 
@@ -90,7 +90,7 @@ def _time(sheet: Sheet, value: str) -> str:
 def _nodes(sheet: Sheet, value: str) -> str:
     parts = re.split(r"[-,]", value)
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 for part in parts):
-        raise ValueError("is not a number of nodes")
+        raise ValueError("is not a number of nodes, such as 4 or 2-8")
     sizes = sorted({int(part) for part in parts})
     sheet.figures["nodes"] = sizes[-1]
     sheet.document["nodes"] = sizes[0] if len(sizes) == 1 else f"{sizes[0]}..{sizes[-1]}"
@@ -141,7 +141,7 @@ def _licences(sheet: Sheet, value: str) -> str:
         name, _, count = one.replace("=", ":").partition(":")
         found[name.partition("@")[0]] = count or "1"
     if not all(count.isdigit() for count in found.values()) or "|" in value:
-        raise ValueError("is not a list of licences with their counts")
+        raise ValueError("is not a list of licences with their counts, such as solver:2")
     sheet.document["licences"] = {name: int(count) for name, count in found.items()}
     return ""
 
@@ -204,7 +204,7 @@ def _signal(sheet: Sheet, value: str) -> str:
     match = _SIGNAL.fullmatch(value)
     name = match and _SIGNALS.get(match[1], match[1].upper())
     if not match or name not in ("TERM", "INT", "USR1", "USR2", "HUP", "QUIT"):
-        raise ValueError("is not a signal that a job can ask for")
+        raise ValueError("is not a signal that a job can ask for, such as USR1@120")
     grace = min(int(match[2] or _ROUNDED), 600)
     sheet.document["stop"] = {"signal": f"SIG{name}", "grace": units.format_duration(grace)}
     late = int(match[2] or 0) > grace
