@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ _ANSWER_S = 30.0
 _TRIES = 3
 # Who calls too fast waits as long as the server says, in all at most so long.
 _PATIENCE_S = 60.0
+_LONGEST_PART = 200
 
 
 class Api:
@@ -55,27 +56,27 @@ class Api:
         timeout = httpx.Timeout(_ANSWER_S + wait_s, connect=_CONNECT_S)
         return self._send("GET", path, params=params, timeout=timeout)
 
-    def pages(self, path: str, limit: int, **query: Any) -> Iterator[Any]:
-        """Up to `limit` rows of a list, page by page."""
-        cursor = None
-        while limit > 0:
-            page = self.get(path, limit=min(limit, 200), cursor=cursor, **query)
-            yield from page["items"][:limit]
-            limit -= len(page["items"])
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
+    def first(self, path: str, limit: int, **query: Any) -> tuple[list[Any], bool]:
+        """Up to `limit` rows of a list, page by page, and whether there are more."""
+        rows: list[Any] = []
+        page = self.get(path, limit=min(limit, _LONGEST_PART), **query)
+        while len(rows := rows + page["items"]) < limit and (cursor := page["next_cursor"]):
+            left = min(limit - len(rows), _LONGEST_PART)
+            page = self.get(path, limit=left, cursor=cursor, **query)
+        return rows[:limit], bool(page["next_cursor"]) or len(rows) > limit
 
-    def everything(self, path: str, *, begun: Any = None, **query: Any) -> list[Any]:
-        """All rows of a list; `begun` is an answer that has its first ones.
+    def everything(
+        self, path: str, *, begun: Any = None, name: str = "items", **query: Any
+    ) -> list[Any]:
+        """All rows of the list that an answer holds by this name; `begun` has its first ones.
 
         No limit is asked for: older servers answer these lists as a whole and know none.
         """
         page = begun or self.get(path, **query)
-        rows = list(page["items"])
+        rows = list(page[name])
         while cursor := page.get("next_cursor"):
             page = self.get(path, cursor=cursor, **query)
-            rows += page["items"]
+            rows += page[name]
         return rows
 
     def whole(self, path: str) -> dict[str, Any]:

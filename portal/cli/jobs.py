@@ -18,6 +18,7 @@ from portal.cli.output import (
     money,
     print_json,
     print_line,
+    print_listed,
     print_table,
     say,
     share_words,
@@ -45,11 +46,9 @@ def jobs(
     wanted = {"state": state, "project": project, "pool": pool, "text": text, "set": job_set}
     owner = None if is_all else "me"
     with Api(load_config()) as api:
-        found = list(api.pages("/jobs/", limit, owner=owner, **wanted))
-    if as_json:
-        print_json(found)
-        return
-    print_table(JOB_HEADS, [job_cells(job) for job in found], "There are no such jobs.")
+        found, is_cut = api.first("/jobs/", limit, owner=owner, **wanted)
+    empty = "There are no such jobs."
+    print_listed(found, JOB_HEADS, job_cells, empty, as_json=as_json, is_cut=is_cut)
 
 
 def queue(
@@ -247,11 +246,9 @@ def list_sets(
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = list(api.pages("/sets/", limit))
-    if as_json:
-        print_json(found)
-        return
-    print_table(_SET_HEADS, [_set_cells(one) for one in found], "There are no arrays.")
+        found, is_cut = api.first("/sets/", limit)
+    empty = "There are no arrays."
+    print_listed(found, _SET_HEADS, _set_cells, empty, as_json=as_json, is_cut=is_cut)
 
 
 def _set_cells(one: dict[str, Any]) -> list[object]:

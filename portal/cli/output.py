@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TextIO
@@ -92,6 +92,24 @@ def print_line(*parts: object) -> None:
 def say(message: str) -> None:
     """A remark for people, on standard error, so that it never mixes with output."""
     _put(clean(message), sys.stderr)
+
+
+def print_listed(
+    rows: Sequence[Any],
+    heads: Sequence[str],
+    cells: Callable[[Any], Sequence[object]],
+    empty: str,
+    *,
+    as_json: bool,
+    is_cut: bool,
+) -> None:
+    """Rows of a list as a table or as JSON; where it was cut, standard error says so last."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(heads, [cells(row) for row in rows], empty)
+    if is_cut:
+        say(f"There are more than these {len(rows)}: --limit shows more of them.")
 
 
 def print_failure(failure: Failure, *, as_json: bool = False) -> None:

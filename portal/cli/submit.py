@@ -54,7 +54,8 @@ def submit(
 def _held_by(api: Api, template: str) -> Collection[str]:
     """The fields that a template says, of the version that is named or the newest."""
     slug, _, number = template.partition("@")
-    versions = api.get(f"/templates/{slug}/")["versions"]
+    path = f"/templates/{slug}/"
+    versions = api.everything(path, name="versions") if number else api.get(path)["versions"]
     found = [one for one in versions if not number or str(one["number"]) == number]
     return found[0]["spec"].keys() if found else ()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from django import forms
 
 from accounts.models import Project
+
+# Nobody looks for one among more; its path is typed.
+MOST_OFFERED = 100
 
 
 class _Unseen(forms.Textarea):
@@ -35,11 +38,19 @@ class SecretForm(forms.Form):
     )
     project = forms.ChoiceField(label="For", required=False)
 
-    def offer(self, projects: Iterable[Project]) -> SecretForm:
+    def offer(self, projects: Sequence[Project]) -> SecretForm:
         """Let it be kept for one of these projects, too."""
-        field = self.fields["project"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", "me alone"), *((p.path, f"all of {p.path}") for p in projects)]
+        if len(projects) > MOST_OFFERED:
+            self.fields["project"] = forms.CharField(
+                label="For all of a project",
+                required=False,
+                max_length=130,
+                help_text=f"One of {len(projects):,}, as team/project. Empty: for you alone.",
+                widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+            )
+        else:
+            field = cast(forms.ChoiceField, self.fields["project"])
+            field.choices = [("", "me alone"), *((p.path, f"all of {p.path}") for p in projects)]
         return self
 
     def clean_value(self) -> str:

@@ -28,10 +28,14 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Numbers of lines that match; `next_line`: where to go on, 0 when nothing is left."""
+    """Numbers of lines that match; `next_line`: where to go on, 0 when nothing is left.
+
+    `cut_line`: the line, if any, that was left before its end without a match in it.
+    """
 
     lines: list[int]
     next_line: int
+    cut_line: int = 0
 
 
 def finder_of(text: str, *, is_regex: bool) -> Finder:
@@ -93,8 +97,9 @@ def find_lines(
             lines.append(hit)
         line += block.count(b"\n")
         if is_over():
-            is_done = line == first_line or lines[-1:] == [line]
-            return Found(lines, line + is_done)
+            is_found = lines[-1:] == [line]
+            is_cut = line == first_line and not is_found
+            return Found(lines, line + (is_found or is_cut), line if is_cut else 0)
     return Found(lines, 0)
 
 

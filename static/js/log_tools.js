@@ -79,6 +79,7 @@
         this.hits = [];
         this.known.clear();
         this.at = -1;
+        this.note = "";
       }
       for (let next = text ? from : 0; next && this.hits.length < MOST_HITS;) {
         this.say(`searching from line ${next.toLocaleString("en")}`);
@@ -92,6 +93,7 @@
         for (const line of answer.lines) this.known.add(line);
         this.hits.push(...answer.lines);
         this.end = answer.total_lines;
+        this.note ||= answer.note;
         next = answer.next_line;
         if (this.at < 0 && this.hits.length && !stay) this.step(1);
       }
@@ -127,9 +129,9 @@
     }
 
     say(text) {
-      const many = this.hits.length >= MOST_HITS ? `more than ${MOST_HITS.toLocaleString("en")}` : this.hits.length.toLocaleString("en");
+      const many = (this.hits.length < MOST_HITS ? "" : "more than ") + this.hits.length.toLocaleString("en");
       const place = this.at < 0 ? "" : `${(this.at + 1).toLocaleString("en")} of `;
-      this.found.textContent = text ?? (this.hits.length ? `${place}${many} line${this.hits.length === 1 ? "" : "s"}` : "no line matches");
+      this.found.textContent = text ?? (this.hits.length ? `${place}${many} line${this.hits.length === 1 ? "" : "s"}` : "no line matches") + this.note;
       this.tick();
       this.dress();
     }

@@ -44,6 +44,10 @@ def test_a_template_over_rest_holds_what_it_says(program, alice, lead, carol, cl
     assert fields_of(gone) == {"template"}
     more = boss.post(f"/templates/{slug}/versions/", {"spec": {"retries": 2}, "note": "less"})
     assert [one["number"] for one in more.json()["versions"]] == [2, 1]
+    newest = boss.get(f"/templates/{slug}/?limit=1").json()
+    older = boss.get(f"/templates/{slug}/?limit=1&cursor={newest['next_cursor']}").json()
+    assert [page["versions"][0]["number"] for page in (newest, older)] == [2, 1]
+    assert older["next_cursor"] is None
     fork = boss.post(f"/templates/{slug}/fork/", {"team": "vision", "name": "Next"}).json()
     assert fork["versions"][0]["spec"] == {"retries": 2}
     assert boss.post(f"/templates/{slug}/retire/").json()["retired_at"]

@@ -10,7 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+MANY = 300
 PARTS = {"": (["a", "b"], "two"), "two": (["c"], None)}
+
+
+def part_of_many(asked: dict[str, list[str]]) -> dict[str, object]:
+    """Of three hundred rows."""
+    first, limit = int(asked.get("cursor", ["0"])[0]), int(asked["limit"][0])
+    rows = [{"id": number} for number in range(first, min(first + limit, MANY))]
+    return {"items": rows, "next_cursor": str(first + limit) if first + limit < MANY else None}
 
 
 class Server(BaseHTTPRequestHandler):
@@ -18,11 +26,16 @@ class Server(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         asked = parse_qs(urlsplit(self.path).query)
+        if "/jobs/" in self.path or "/sets/" in self.path:
+            return self.answer(200, part_of_many(asked))
         names, following = PARTS[asked.get("cursor", [""])[0]]
         page = {"items": [{"slug": one, "name": one, "parent": None} for one in names]}
         if "teams" in self.path:
             page["next_cursor"] = following  # type: ignore[assignment]
-        self.send_response(400 if "limit" in asked else 200)
+        return self.answer(400 if "limit" in asked else 200, page)
+
+    def answer(self, status: int, page: object) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
         self.wfile.write(json.dumps(page).encode())
@@ -44,3 +57,13 @@ def test_all_parts_are_read_and_an_older_server_is_asked_for_none(shell, address
     shell.variables |= {"TRAINYARD_SERVER": address, "TRAINYARD_TOKEN": "ty_x"}
     assert [one["slug"] for one in shell.json("teams")] == ["a", "b", "c"]
     assert [one["slug"] for one in shell.json("roles")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["jobs", "sets"])
+def test_a_list_that_ends_at_its_limit_says_so_and_never_in_its_output(shell, address, name):
+    shell.variables |= {"TRAINYARD_SERVER": address, "TRAINYARD_TOKEN": "ty_x"}
+    out, err = shell.run(name, "--json", "--limit", "250")
+    assert [one["id"] for one in json.loads(out)] == list(range(250))
+    assert err.strip() == "There are more than these 250: --limit shows more of them."
+    out, err = shell.run(name, "--json", "--limit", str(MANY))
+    assert (len(json.loads(out)), err) == (MANY, "")

@@ -78,11 +78,11 @@ def ordinary(cluster, alice, project, settings, tmp_path):
 def test_what_matches_everything_ends_after_so_many_lines(ordinary, ask, pattern):
     found = ask(ordinary, q=pattern, mode="regex")
     assert found["lines"] == list(range(1, MOST_LINES + 1))
-    assert found["is_full"] and found["next_line"] == MOST_LINES + 1
+    assert found["next_line"] == MOST_LINES + 1
     # In the midst of it the next ones, as fast.
     middle = found["total_lines"] // 2
     found = ask(ordinary, q=pattern, mode="regex", from_line=middle)
-    assert found["lines"][0] == middle and found["is_full"]
+    assert found["lines"][0] == middle and len(found["lines"]) == MOST_LINES
 
 
 def test_what_is_nowhere_is_looked_for_in_steps_that_go_on(ordinary, ask):
@@ -118,6 +118,8 @@ def test_a_log_of_one_byte_a_thousand_million_times_ends_in_time(
     assert found["lines"] == []
     if byte != b"\n":
         assert found["next_line"] in (0, 2)
+        # What was left out is said.
+        assert bool(found["next_line"]) == ("line 1 is too long" in found["note"])
         assert ask(job, q="x$", mode="regex", from_line=2)["next_line"] == 0
     found = ask(job, q="(x|.*)*", mode="regex")
     assert len(found["lines"]) <= MOST_LINES

@@ -105,7 +105,9 @@ def test_of_thousands_of_lines_at_once_the_last_are_shown(client, alice, job, mo
 def test_a_text_is_found_in_its_ranks_and_wrong_values_are_said(client, alice, job):
     client.force_login(alice)
     page, _ = lines(client, job, q="error")
-    assert [(one.rank, one.count, one.first) for one in page.context["found"]] == [(1, 1, 2)]
+    search = page.context["search"]
+    assert [(one.rank, one.count, one.first) for one in search.found] == [(1, 1, 2)]
+    assert not search.unsearched
     strange = ("0-4", "x", "3-1", "9", "0-999999", "٣")
     for wrong in (
         *({"attempt": "9"}, {"before": "noon"}, {"before": "9e99"}, {"q": "(", "mode": "regex"}),
@@ -113,6 +115,16 @@ def test_a_text_is_found_in_its_ranks_and_wrong_values_are_said(client, alice, j
     ):
         page, found = lines(client, job, **wrong)
         assert page.context["problems"] and found
+
+
+def test_ranks_for_which_there_was_no_time_are_named(client, alice, job, monkeypatch):
+    client.force_login(alice)
+    monkeypatch.setattr(ranks, "LONGEST_S", -1.0)
+    page, _ = lines(client, job, q="error")
+    assert page.context["search"].unsearched == [0, 1]
+    text = page.content.decode()
+    assert "no time to search all of ranks 0, 1" in text and "No line matches so far." in text
+    assert "No line of any rank" not in text
 
 
 def test_the_silence_of_a_node_stands_among_the_lines_of_all(client, alice, job):

@@ -65,10 +65,12 @@ def test_a_line_without_an_end_never_leads_back_to_itself():
     rest = log[6:]
     cut = find_lines([rest[:5_000_000]], 2, finder_of("needle", is_regex=False), most=9,
                      is_over=lambda: True)  # fmt: skip
-    assert (cut.lines, cut.next_line) == ([], 3)
+    assert (cut.lines, cut.next_line, cut.cut_line) == ([], 3, 2)
     hit = find_lines([b"x\n" + b"needle" * 900_000, b"y\n"], 7,
                      finder_of("needle", is_regex=False), most=9, is_over=lambda: True)  # fmt: skip
     assert hit.next_line in (8, 9) and hit.next_line > max([7, *hit.lines])
+    # What was found is known, whatever stands behind it on its line.
+    assert hit.cut_line == 0 and found(log, "needle").cut_line == 0
 
 
 def test_no_pattern_is_slow():

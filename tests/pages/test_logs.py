@@ -151,7 +151,7 @@ def test_finds_over_the_whole_log_and_its_pieces(client, alice, yard, long_log):
     assert find(client, long_log, q="NEEDLE").json()["lines"] == []
     assert find(client, long_log, q="rest").json()["lines"] == []
     answer = find(client, long_log, q=r"^line 12?00$", mode="regex").json()
-    assert answer == {"lines": [100, 1200], "next_line": 0, "is_full": False, "total_lines": 1251}
+    assert answer == {"lines": [100, 1200], "next_line": 0, "note": "", "total_lines": 1251}
     on = find(client, long_log, q="line 12", from_line=1201).json()["lines"]
     assert on == list(range(1201, 1251))
 

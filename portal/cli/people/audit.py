@@ -8,7 +8,7 @@ import typer
 
 from portal.cli.client import Api
 from portal.cli.config import load_config
-from portal.cli.output import ago, print_json, print_table
+from portal.cli.output import ago, print_listed
 from portal.cli.session import AsJson
 
 _HEADS = ("EVENT", "WHEN", "WHO", "ACTION", "OBJECT", "AFTER")
@@ -31,6 +31,7 @@ def audit(
     asked |= {"from": first, "to": last}
     query: dict[str, Any] = {name: value for name, value in asked.items() if value}
     found: list[dict[str, Any]] = []
+    is_cut = False
     with Api(load_config()) as api:
         while len(found) < limit:
             page = api.get("/audit/", limit=min(_PAGE, limit - len(found)), **query)
@@ -38,21 +39,14 @@ def audit(
             if page["next_after"] is None:
                 break
             query["after"] = page["next_after"]
-    if as_json:
-        print_json(found)
-        return
-    rows: list[list[object]] = [
-        [
-            one["id"],
-            ago(one["at"]),
-            _who(one),
-            one["action"],
-            one["object"] or one["object_kind"],
-            _short(one["after"]),
-        ]
-        for one in found
-    ]
-    print_table(_HEADS, rows, "No event matches.")
+        else:
+            is_cut = True
+    print_listed(found, _HEADS, _cells, "No event matches.", as_json=as_json, is_cut=is_cut)
+
+
+def _cells(one: dict[str, Any]) -> list[object]:
+    about = one["object"] or one["object_kind"]
+    return [one["id"], ago(one["at"]), _who(one), one["action"], about, _short(one["after"])]
 
 
 def _who(one: dict[str, Any]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
-from portal.cli.output import ago, print_json, print_line, print_table
+from portal.cli.output import ago, print_json, print_line, print_listed, print_table
 from portal.cli.session import AsJson
 
 app = typer.Typer(
@@ -105,22 +105,14 @@ def deliveries(
 ) -> None:
     """What became of the latest deliveries."""
     with Api(load_config()) as api:
-        found = list(api.pages("/webhooks/deliveries/", limit, webhook=webhook))
-    if as_json:
-        print_json(found)
-        return
-    rows: list[list[object]] = [
-        [
-            one["id"],
-            one["host"],
-            one["kind"],
-            ago(one["created_at"]),
-            one["tries"],
-            "arrived" if one["sent_at"] else "given up" if one["given_up_at"] else "on its way",
-        ]
-        for one in found
-    ]
-    print_table(_DELIVERY, rows, "Nothing was sent yet.")
+        found, is_cut = api.first("/webhooks/deliveries/", limit, webhook=webhook)
+    empty = "Nothing was sent yet."
+    print_listed(found, _DELIVERY, _delivery_cells, empty, as_json=as_json, is_cut=is_cut)
+
+
+def _delivery_cells(one: dict[str, Any]) -> list[object]:
+    came = "arrived" if one["sent_at"] else "given up" if one["given_up_at"] else "on its way"
+    return [one["id"], one["host"], one["kind"], ago(one["created_at"]), one["tries"], came]
 
 
 @app.command()

@@ -16,10 +16,11 @@ from accounts.models import User
 from accounts.permissions import can
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide
+from portal.pages.listing.leaves import leaf_of
 from portal.pages.signing.again import asks_password
 from scheduler.ledger.findings import Finding, Trouble
 from scheduler.models import Counting, CountingAct
-from scheduler.selectors.books.desk import month_desks
+from scheduler.selectors.books.desk import month_desks, month_names
 from scheduler.services.books import (
     CloseBlocked,
     Trial,
@@ -34,6 +35,7 @@ from scheduler.services.books.posting import stamp_of
 
 ACTS = ("soft-close", "close", "reopen", "correct")
 CHECK = "check"
+MONTHS = 36
 _COUNTED = {
     "soft-close": CountingAct.SOFT_CLOSE,
     "close": CountingAct.CLOSE,
@@ -125,9 +127,11 @@ def _show(
     trial: Trial | None = None,
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
-    months = month_desks(viewer, now=now)
+    months = leaf_of(request, month_names(viewer, now=now), "page", size=MONTHS).made_together(
+        lambda names: month_desks(viewer, names, now=now)
+    )
     context = {
-        "months": [(desk, stamp_of(desk.period), _told(desk.counting)) for desk in months],
+        "months": months.made(lambda desk: (desk, stamp_of(desk.period), _told(desk.counting))),
         "is_counting": any(desk.is_counting for desk in months),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,

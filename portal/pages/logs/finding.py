@@ -58,12 +58,17 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
         {
             "lines": found.lines,
             "next_line": found.next_line,
-            "is_full": len(found.lines) == MOST_LINES,
+            "note": cut_words(found.cut_line),
             "total_lines": placement.log_lines if placement else 0,
         }
     )
     response["Cache-Control"] = "no-store"
     return response
+
+
+def cut_words(line: int) -> str:
+    """What a search says of a line that it left before its end; nothing of 0."""
+    return f" (line {line:,} is too long to be searched to its end)" if line else ""
 
 
 def finder_asked(request: HttpRequest) -> Finder | None:

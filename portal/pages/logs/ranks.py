@@ -50,6 +50,15 @@ class FoundIn:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """In which ranks a text was found, and for which of the others there was no time: their logs
+    were not searched to the end."""
+
+    found: Sequence[FoundIn]
+    unsearched: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """One rank beside others: its lines in the span that all of them show."""
 
@@ -116,7 +125,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
         "q": request.GET.get("q", ""),
         "mode": "regex" if request.GET.get("mode") == "regex" else "",
         # What renews the lines marks them alone; whole logs are searched for the page.
-        "found": _found_in_order(job, shown, ask.find) if ask.find and not part else None,
+        "search": _found(job, shown, ask.find) if ask.find and not part else None,
     }
     return render(request, f"jobs/logs/ranks.html{part}", context)
 
@@ -209,14 +218,12 @@ def _rows(
             yield MergedRow(at, rank, line, is_hit, gaps.get(line.number, ""), left_out)
 
 
-def _found_in_order(job: Job, placements: Sequence[Placement], find: Finder) -> list[FoundIn]:
-    return sorted(_found(job, placements, find), key=lambda one: one.rank)
-
-
-def _found(job: Job, placements: Sequence[Placement], find: Finder) -> Iterator[FoundIn]:
+def _found(job: Job, placements: Sequence[Placement], find: Finder) -> Search:
     """Rank by rank while there is time; the log of a rank goes on where this one stops."""
     urls, until = _urls(job, placements), time.monotonic() + LONGEST_S
     by_number = {one.pk: one for one in placements}
+    found_in: list[FoundIn] = []
+    left = {one.rank for one in placements if one.log_size}
     for number, pieces in every_stream(placements):
         placement = by_number[number]
         found = find_lines(
@@ -227,8 +234,13 @@ def _found(job: Job, placements: Sequence[Placement], find: Finder) -> Iterator[
             is_over=lambda: time.monotonic() > until,
             with_rest=log_is_complete(placement),
         )
+        rank, is_full = placement.rank, bool(found.next_line)
         if found.lines:
-            rank, is_full = placement.rank, bool(found.next_line)
-            yield FoundIn(rank, urls[rank], len(found.lines), found.lines[0], is_full)
+            found_in.append(FoundIn(rank, urls[rank], len(found.lines), found.lines[0], is_full))
+        if found.lines or not is_full:
+            left.discard(rank)
         if time.monotonic() > until:
-            return
+            break
+    else:
+        left.clear()
+    return Search(sorted(found_in, key=lambda one: one.rank), sorted(left))

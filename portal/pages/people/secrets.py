@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 
 from accounts.errors import DomainError
-from accounts.selectors import get_visible_project, managed_projects
+from accounts.selectors import managed_projects, named_project
 from portal.forms.secrets import SecretForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
@@ -26,8 +26,7 @@ def secret_list(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         sent = form.cleaned_data
         try:
-            path = sent.pop("project")
-            project = get_visible_project(viewer, path) if path else None
+            project = named_project(viewer, sent.pop("project"))
             secret = set_secret(actor=viewer, project=project, **sent)
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)

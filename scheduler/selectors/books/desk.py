@@ -24,7 +24,6 @@ from scheduler.models import (
     PricePreview,
 )
 
-_MONTHS = 36
 _TOLD = timedelta(days=1)
 
 
@@ -81,26 +80,32 @@ def require_reader(viewer: User) -> None:
         raise Forbidden("Only those who keep or audit the books may look at this.")
 
 
-def month_desks(viewer: User, *, now: datetime) -> list[MonthDesk]:
-    """Every month from the first segment until now, the latest first; four queries."""
+def month_names(viewer: User, *, now: datetime) -> list[str]:
+    """Every month from the first segment until now, the latest first; two queries."""
     require_reader(viewer)
     here = Month.of(int(now.timestamp()))
     first = DeviceSegment.objects.order_by("pk").values_list("start_s", flat=True).first()
-    known = Period.objects.select_related("reopen_proposed_by")
-    rows = {row.name: row for row in known.order_by("-name")[:_MONTHS]}
+    names = {*Period.objects.values_list("name", flat=True), str(here)}
+    month = Month.of(first) if first is not None else here
+    while month < here:
+        names.add(str(month))
+        month = month.following
+    return sorted(names, reverse=True)
+
+
+def month_desks(viewer: User, names: Sequence[str], *, now: datetime) -> list[MonthDesk]:
+    """Of these months, in their order; three queries."""
+    require_reader(viewer)
+    here = Month.of(int(now.timestamp()))
+    known = Period.objects.select_related("reopen_proposed_by").filter(name__in=names)
+    rows = {row.name: row for row in known}
     closes: dict[int, list[PeriodClose]] = {}
     found = PeriodClose.objects.filter(period__in=rows.values()).select_related("closed_by")
     for close in found.order_by("-version"):
         closes.setdefault(close.period_id, []).append(close)
-    names = set(rows) | {str(here)}
-    month = Month.of(first) if first is not None else here
-    while month < here and len(names) < _MONTHS:
-        names.add(str(month))
-        month = month.following
-    countings = {row.month: row for row in _countings(now).exclude(month="")}
+    countings = {row.month: row for row in _countings(now).filter(month__in=names)}
     return [
-        _desk(rows.get(name) or _blank(name), closes, here, countings.get(name))
-        for name in sorted(names, reverse=True)
+        _desk(rows.get(name) or _blank(name), closes, here, countings.get(name)) for name in names
     ]
 
 

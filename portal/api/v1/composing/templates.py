@@ -30,8 +30,6 @@ from scheduler.services.composing.templates import (
 )
 from scheduler.spec.rules import written_rules
 
-MOST = 500
-
 
 class VersionShape(serializers.Serializer[Any]):
     """What a template says once. `rules`: field to locked, a range or choices."""
@@ -58,8 +56,8 @@ class TemplateShape(serializers.Serializer[Any]):
     last_used_by_me_at = serializers.DateTimeField(allow_null=True)
 
 
-class TemplateDetail(TemplateShape):
-    """With its versions, the newest first; of more than 500 only so many (`latest` counts all)."""
+class TemplateDetail(TemplateShape, Part):
+    """With its versions, the newest first; `next_cursor` leads to the older ones."""
 
     versions = VersionShape(many=True)
 
@@ -112,8 +110,14 @@ class Drafts(Part):
 def _show(request: Request, slug: str) -> dict[str, Any]:
     viewer = viewer_of(request)
     template = get_visible_template(viewer, slug)
-    versions = [_show_version(one) for one in versions_of(viewer, template)[:MOST]]
-    return dict(TemplateDetail({**_fields(template), "versions": versions}).data)
+    part = part_of(
+        request,
+        versions_of(viewer, template),
+        lambda found: [_show_version(one) for one in found],
+        path=reverse("api:template", args=[slug]),
+    )
+    shown = {"versions": part["items"], "next_cursor": part["next_cursor"]}
+    return dict(TemplateDetail({**_fields(template), **shown}).data)
 
 
 def _fields(template: JobTemplate) -> dict[str, Any]:
@@ -167,7 +171,13 @@ class TemplateList(ApiView):
 class TemplateBySlug(ApiView):
     """`/templates/<slug>/`."""
 
-    @operation("templates_read", "One template", scope="jobs:read", reply=TemplateDetail)
+    @operation(
+        "templates_read",
+        "One template, with its versions",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=TemplateDetail,
+    )
     def get(self, request: Request, slug: str) -> Response:
         return Response(_show(request, slug))
 

@@ -17,7 +17,13 @@ from portal.api.shapes import viewer_of
 from portal.api.v1.finance.countings import CountingShape
 from portal.api.v1.finance.deciding import decided
 from scheduler.models import CountingAct
-from scheduler.selectors.books.desk import MonthDesk, adjustments_for, get_adjustment, month_desks
+from scheduler.selectors.books.desk import (
+    MonthDesk,
+    adjustments_for,
+    get_adjustment,
+    month_desks,
+    month_names,
+)
 from scheduler.services import books
 from scheduler.services.books.posting import require_bookkeeper, stamp_of
 from scheduler.services.errors import NotFound
@@ -139,11 +145,11 @@ def _acted(
 
 
 def _shown(request: Request, month: str, *, status: int) -> Response:
-    desks = month_desks(viewer_of(request), now=timezone.now())
-    found = next((desk for desk in desks if desk.period.name == month), None)
-    if found is None:
+    viewer, now = viewer_of(request), timezone.now()
+    if month not in month_names(viewer, now=now):
         raise NotFound("There are no books for this month.")
-    return Response(MonthShape(found).data, status=status)
+    [desk] = month_desks(viewer, [month], now=now)
+    return Response(MonthShape(desk).data, status=status)
 
 
 class MonthList(ApiView):
@@ -157,10 +163,12 @@ class MonthList(ApiView):
         reply=Months,
     )
     def get(self, request: Request) -> Response:
-        desks = month_desks(viewer_of(request), now=timezone.now())
-        return Response(
-            Months(part_of(request, desks, list, key=lambda desk: desk.period.name)).data
+        viewer, now = viewer_of(request), timezone.now()
+        names = month_names(viewer, now=now)
+        part = part_of(
+            request, names, lambda found: month_desks(viewer, found, now=now), key=lambda name: name
         )
+        return Response(Months(part).data)
 
 
 class MonthSoftClose(ApiView):
