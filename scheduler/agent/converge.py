@@ -17,10 +17,11 @@ from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.loads import Loads
+from scheduler.agent.node.rounds import Rounds
 from scheduler.agent.node.sweeping import Sweeper
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.outputs import OutputDesk
-from scheduler.agent.runner import Attempt, refusal
+from scheduler.agent.runner import Attempt, refusal, start_all
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.setup.identities import UidBook
@@ -68,9 +69,10 @@ class Roster:
         if options.job_uids is not None and os.geteuid() == 0:
             self.uids = UidBook(*options.job_uids)
         self.heard = Heard()
-        self.contact = Contact(options.state / "last_sync", processes.boot_id())
+        self.contact = Contact(options.state.resolve() / "last_sync", processes.boot_id())
         self._attempts: dict[int, Attempt] = {}
         self._shippers: dict[int, LogShipper] = {}
+        self._rounds = Rounds()
         self._refused: dict[int, AttemptReport] = {}
         self._patch_told: set[int] = set()
         self._loads = Loads()
@@ -93,6 +95,7 @@ class Roster:
 
     def close(self) -> None:
         """Let go of everything; attempts run on."""
+        self._rounds.close()
         for shipper in self._shippers.values():
             shipper.stop()
         for attempt in self._attempts.values():
@@ -207,10 +210,10 @@ class Roster:
 
     def _accept(self, assignments: Sequence[Assignment]) -> None:
         """Write all entries durably, by one flush, then begin."""
-        slots = []
+        slots, room = [], 0
         for assignment in assignments:
             try:
-                room = min(free_mib(self.options.state), free_mib(self.options.work))
+                room = room or min(map(free_mib, (self.options.state, self.options.work)))
                 if room < self.options.min_free_mib and assignment.stop is None:
                     raise OSError(f"the disk is full: {room} MiB are left on the node")
                 slots.append(self.spool.open(assignment))
@@ -223,34 +226,35 @@ class Roster:
             for slot in slots:
                 self._refuse(slot.entry.assignment, problem)
             return
-        for slot in slots:
-            self._begin(Attempt(slot))
+        begun = [attempt for slot in slots if self._takes_up(attempt := Attempt(slot))]
+        start_all(begun, self._ground, self.forkserver, self.on_change)
 
     def _refuse(self, assignment: Assignment, problem: OSError) -> None:
         logger.error("attempt %d is refused: %s", assignment.fence, problem)
         self._refused[assignment.fence] = refusal(assignment, str(problem))
 
-    def _begin(self, attempt: Attempt) -> None:
+    def _takes_up(self, attempt: Attempt) -> bool:
+        """Know it from now on; whether it is to be prepared and launched."""
         reach("agent.accepted")
         self._keep(attempt)
-        assignment = attempt.assignment
-        if assignment.stop is not None:
-            attempt.order_stop(assignment.stop.reason, assignment.stop.grace_s)
+        if (stop := attempt.assignment.stop) is not None:
+            attempt.order_stop(stop.reason, stop.grace_s)
             attempt.end_early()
-            return
-        logger.info("attempt %d of job %d begins", attempt.fence, assignment.job_id)
+            return False
+        logger.info("attempt %d of job %d begins", attempt.fence, attempt.assignment.job_id)
         try:
             attempt.reserve_port(self.options.ports)
         except (OSError, NoFreePort) as problem:
             attempt.end_early(EndReason.START_FAILED, f"no port for rank 0: {problem}")
-            return
-        attempt.start(self._ground(attempt), self.forkserver, self.on_change)
+            return False
+        attempt.is_preparing = True
+        return True
 
     def _ground(self, attempt: Attempt) -> Ground:
         return Ground(
             options=self.options,
             hint_address=self.hint_address,
-            last_sync_path=self.contact.path.resolve(),
+            last_sync_path=self.contact.path,
             uids=self.uids,
             look=self.forkserver.look,
             device_files=self.gpus.device_files,
@@ -264,12 +268,12 @@ class Roster:
         self._attempts[attempt.fence] = attempt
         shipper = LogShipper(attempt.slot, self.client, self.options.retry_cap_s)
         self._shippers[attempt.fence] = shipper
-        shipper.start()
+        self._rounds.add(shipper.look)
         if attempt.assignment.rank == 0:
             # One reader is enough: the ranks share a folder, or rank 0 writes for all of them.
-            watch = CheckpointWatch(attempt.slot, self.forkserver.look, self.on_change)
-            attempt.checkpoints = watch
-            watch.start()
+            looks = self.forkserver.look
+            attempt.checkpoints = CheckpointWatch(attempt.slot, looks, self.on_change)
+            self._rounds.add(attempt.checkpoints.look)
 
     def _forget(self, fences: Iterable[int]) -> bool:
         """Let go of what the server knows to its end; True when anything was."""

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogShipper:
-    """One stream's way to the server, on a thread of its own."""
+    """One stream's way to the server, on a thread of its own once there is anything to send."""
 
     def __init__(self, slot: Slot, client: Client, retry_cap_s: float) -> None:
         self.slot = slot
@@ -30,16 +30,22 @@ class LogShipper:
         self._backoff = Backoff(retry_cap_s)
         self._nudge = threading.Event()
         self._stopped = False
-        self._thread = threading.Thread(
-            target=self._follow, name=f"log-{self.fence}-{self.rank}", daemon=True
-        )
+        self._begun = False
+        self._lock = threading.Lock()
 
-    def start(self) -> None:
-        self._thread.start()
+    def look(self) -> bool:
+        """Begin if there is anything to send; whether to look again."""
+        with self._lock:
+            if not self._begun and not self._stopped and self.slot.log_size() > self.offset:
+                name = f"log-{self.fence}-{self.rank}"
+                threading.Thread(target=self._follow, name=name, daemon=True).start()
+                self._begun = True
+            return not self._begun and not self._stopped
 
     def nudge(self) -> None:
-        """There is something new: do not wait for the next look."""
+        """There may be something new: do not wait for the next look."""
         self._nudge.set()
+        self.look()
 
     def stop(self) -> None:
         """The stream is not wanted any more."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import shutil
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scheduler.agent.runtime import killing, processes
@@ -22,6 +21,7 @@ from scheduler.agent.runtime.records import (
     SupervisorRecord,
 )
 from scheduler.agent.runtime.space.memory import remove_memory_folder
+from scheduler.agent.runtime.space.scratch import remove_scratch
 from scheduler.agent.setup.code import SetupProblem, SetupStopped
 from scheduler.agent.setup.identities import NoFreeUid
 from scheduler.agent.setup.ports import NoFreePort, hold_port
@@ -52,7 +52,7 @@ class Attempt:
         self.deadlines = Deadlines(slot.time_limit_s, ordered=self.stop_order is not None)
         self.checkpoints: CheckpointWatch | None = None
         self._port: socket.socket | None = None
-        self._preparing = False
+        self.is_preparing = False
         self._asked_at: float | None = None
         self.known_since = time.monotonic()
         self._lock = threading.RLock()
@@ -71,17 +71,14 @@ class Attempt:
             self._port = hold_port(self.assignment.addresses[0], ports)
             self.master_port = int(self._port.getsockname()[1])
 
-    def start(self, ground: Ground, forkserver: Forkserver, on_change: Callable[[], None]) -> None:
-        """Prepare and launch on a thread of its own; failures become the attempt's end."""
-        self._preparing = True
+    def is_brief(self) -> bool:
+        """Whether to prepare it is a matter of a moment: nothing to fetch, to read or to ask."""
+        order, launch = self.assignment, self.assignment.launch
+        waits = launch.code.git_url or launch.code.folder or launch.secrets or launch.checkpoint_dir
+        return order.attempt_number == 1 and order.resume is None and not waits
 
-        def begin() -> None:
-            self._begin(ground, forkserver)
-            on_change()
-
-        threading.Thread(target=begin, name=f"start-{self.fence}", daemon=True).start()
-
-    def _begin(self, ground: Ground, forkserver: Forkserver) -> None:
+    def begin(self, ground: Ground, forkserver: Forkserver) -> None:
+        """Prepare and launch; failures become the attempt's end."""
         try:
             ground = dataclasses.replace(ground, is_stopped=self.is_stopping)
             launch = prepare(self.assignment, ground)
@@ -106,7 +103,7 @@ class Attempt:
             logger.exception("attempt %d could not be prepared", self.fence)
             self.end_early(EndReason.START_FAILED, f"the agent failed: {problem!r}")
         finally:
-            self._preparing = False
+            self.is_preparing = False
             if self._port is not None:
                 self._port.close()
                 self._port = None
@@ -148,7 +145,7 @@ class Attempt:
                 self.started_at = started.started_at if started else None
                 if started is not None:
                     self.deadlines.note_start()
-            if self.end is None and not self._preparing:
+            if self.end is None and not self.is_preparing:
                 self._check_supervisor(reached_at)
 
     def _check_supervisor(self, reached_at: float) -> None:
@@ -267,15 +264,27 @@ class Attempt:
 
     def clean_up(self, work: Path) -> None:
         """Remove its scratch; the working folder stays for a while, for people to look into."""
-        own = attempt_folder(work, self.fence, self.assignment.rank)
-        scratch = own / "scratch"
-        try:
-            scratch.rmdir()
-        except OSError:
-            # Something is in it, and it is the job's: links may be anywhere.
-            shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch(attempt_folder(work, self.fence, self.assignment.rank) / "scratch")
         if self.launch is not None:
             remove_memory_folder(self.launch.memory_folder)
+
+
+def start_all(
+    attempts: Sequence[Attempt],
+    ground: Callable[[Attempt], Ground],
+    server: Forkserver,
+    on_change: Callable[[], None],
+) -> None:
+    """Prepare and launch on threads; those that take a moment share one."""
+
+    def begin(group: Sequence[Attempt]) -> None:
+        for one in group:
+            one.begin(ground(one), server)
+        on_change()
+
+    brief = [one for one in attempts if one.is_brief()]
+    for group in filter(None, (brief, *([one] for one in attempts if one not in brief))):
+        threading.Thread(target=begin, args=(group,), daemon=True).start()
 
 
 def refusal(assignment: Assignment, detail: str) -> AttemptReport:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.agent.runtime import processes, records
@@ -17,6 +18,7 @@ from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,
     LimitRecord,
+    Record,
     StartedRecord,
     StopRecord,
     SupervisorRecord,
@@ -29,52 +31,71 @@ from scheduler.wire.messages import Assignment
 _REMEMBERED = 5000
 _TOMBSTONES = "forgotten"
 _ACCEPTED = "accepted-"
+_SPARE = "spare-"
+_MOST_SPARE = 32
 
 logger = logging.getLogger(__name__)
 
 
 class Slot:
-    """One attempt's folder in the spool; every answer is read from disk."""
+    """One attempt's folder in the spool; what may change is read from disk, the rest once.
 
-    def __init__(self, path: Path, entry: EntryRecord) -> None:
+    `is_new`: made by this agent, so that all in it is written as this agent does.
+    """
+
+    def __init__(self, path: Path, entry: EntryRecord, *, is_new: bool = False) -> None:
         self.path = path
         self.entry = entry
+        self.is_new = is_new
+        # Built once: these are asked for at every pulse.
+        self._folder, self._log = str(path), str(path / records.LOG)
+        self._launch: LaunchRecord | None = None
+        self._exit: ExitRecord | None = None
 
     @property
     def log_path(self) -> Path:
         return self.path / records.LOG
 
     def launch(self) -> LaunchRecord | None:
-        return read_record(LaunchRecord, self.path / records.LAUNCH)
+        self._launch = self._launch or self._own(LaunchRecord, records.LAUNCH)
+        return self._launch
 
     def supervisor(self) -> SupervisorRecord | None:
-        return read_record(SupervisorRecord, self.path / records.SUPERVISOR)
+        return self._own(SupervisorRecord, records.SUPERVISOR)
 
     def started(self) -> StartedRecord | None:
-        return read_record(StartedRecord, self.path / records.STARTED)
+        return self._own(StartedRecord, records.STARTED)
 
     def stop(self) -> StopRecord | None:
-        return read_record(StopRecord, self.path / records.STOP)
+        return read_record(StopRecord, f"{self._folder}/{records.STOP}")
 
     def exit(self) -> ExitRecord | None:
-        return read_record(ExitRecord, self.path / records.EXIT)
+        self._exit = self._exit or self._own(ExitRecord, records.EXIT)
+        return self._exit
+
+    def _own(self, kind: type[Record], name: str) -> Record | None:
+        """The record, unless a power loss brought back one that the folder had before."""
+        found = read_record(kind, f"{self._folder}/{name}")
+        fence = getattr(found, "fence", 0)
+        return found if fence in (0, self.entry.assignment.fence) else None
 
     def log_size(self) -> int:
         """Bytes of the stream so far."""
         try:
-            return self.log_path.stat().st_size
+            return os.stat(self._log).st_size
         except OSError:
             return 0
 
     def write_launch(self, launch: LaunchRecord) -> None:
         write_record(self.path / records.LAUNCH, launch)
+        self._launch = launch
 
     def write_stop(self, stop: StopRecord) -> None:
         write_record(self.path / records.STOP, stop)
 
     def time_limit_s(self) -> int:
         """How long it may run, as far as this node was told."""
-        told = read_record(LimitRecord, self.path / records.LIMIT)
+        told = read_record(LimitRecord, f"{self._folder}/{records.LIMIT}")
         return told.time_limit_s if told else self.entry.assignment.launch.time_limit_s
 
     def allow(self, time_limit_s: int) -> bool:
@@ -90,6 +111,7 @@ class Slot:
 
     def write_exit(self, end: ExitRecord) -> None:
         """For ends no supervisor can record: it never came to be, or it vanished."""
+        end = replace(end, fence=self.entry.assignment.fence)
         write_record(self.path / records.EXIT, end, durable=True)
 
     def void(self) -> bool:
@@ -126,16 +148,22 @@ class Spool:
         self._forgotten = self._read_tombstones()
         # By file of what was accepted together: those of its fences that are not forgotten.
         self._accepted: dict[Path, set[int]] = {}
+        # To be used again: folders of attempts, and files of what was accepted together.
+        self._folders: list[Path] = []
+        self._files: list[Path] = []
 
     def slots(self) -> list[Slot]:
         """Every accepted attempt. A folder without an entry anywhere was never accepted."""
+        self._drop_spares()
         self._restore(self._read_accepted())
         found = []
         for path in sorted(self.root.iterdir()):
             if not path.is_dir():
                 continue
             entry = read_record(EntryRecord, path / records.ENTRY)
-            if entry is None and (path / records.LAUNCH).exists():
+            if path.name.isdigit() and int(path.name) in self._forgotten:
+                records.remove_folder(path)  # the agent stopped before it had
+            elif entry is None and (path / records.LAUNCH).exists():
                 # Damaged after it was accepted: it may have run, so it must not run again.
                 logger.error("%s has no readable entry; look into it and remove it", path)
                 if path.name.isdigit():
@@ -150,8 +178,17 @@ class Spool:
     def open(self, assignment: Assignment) -> Slot:
         """Make the folder; the attempt is accepted once `accept` has returned."""
         path = self.root / str(assignment.fence)
+        self._make_folder(path)
+        entry = EntryRecord(processes.boot_id(), time.time(), assignment)
+        return Slot(path, entry, is_new=True)
+
+    def _make_folder(self, path: Path) -> None:
+        """Equals making it: a spare one has nothing under a name that is read."""
+        while self._folders and not path.exists():
+            with suppress(OSError):
+                os.rename(self._folders.pop(), path)
+                return
         path.mkdir(mode=0o700)
-        return Slot(path, EntryRecord(processes.boot_id(), time.time(), assignment))
 
     def accept(self, slots: Sequence[Slot]) -> None:
         """Make their entries durable; only then may anything of the attempts happen.
@@ -162,6 +199,9 @@ class Spool:
         fences = {slot.entry.assignment.fence for slot in slots}
         path = self.root / f"{_ACCEPTED}{max(fences)}"
         entries = tuple(slot.entry for slot in slots)
+        if self._files:
+            with suppress(OSError):
+                os.rename(self._files.pop(), path.with_name(records.spare_name(path.name)))
         write_record(path, AcceptedRecord(entries), durable=True)
         self._accepted[path] = fences
 
@@ -181,16 +221,39 @@ class Spool:
             os.fsync(stream.fileno())
         reach("agent.forgotten")
         for slot in slots:
-            records.remove_folder(slot.path)
+            self._put_away(slot)
         self._let_go(fences)
+
+    def _put_away(self, slot: Slot) -> None:
+        """Delete its folder, or keep it for a later attempt."""
+        place = self.root / f"{_SPARE}{slot.path.name}"
+        is_wanted = slot.is_new and len(self._folders) < _MOST_SPARE
+        with suppress(OSError):
+            if is_wanted and records.put_by(slot.path, place):
+                self._folders.append(place)
+                return
+        records.remove_folder(slot.path)
 
     def _let_go(self, fences: Sequence[int]) -> None:
         """Delete what was accepted together once all of it is forgotten."""
         for path, left in list(self._accepted.items()):
             left.difference_update(fences)
             if not left:
-                path.unlink(missing_ok=True)
                 del self._accepted[path]
+                if len(self._files) < _MOST_SPARE:
+                    spare = path.with_name(records.spare_name(path.name))
+                    with suppress(FileNotFoundError):
+                        os.rename(path, spare)
+                        self._files.append(spare)
+                else:
+                    path.unlink(missing_ok=True)
+
+    def _drop_spares(self) -> None:
+        """Delete what an earlier agent kept; after a power loss nobody knows what it holds."""
+        for path in self.root.glob(f"{_SPARE}*"):
+            records.remove_folder(path)
+        for path in self.root.glob(records.spare_name(f"{_ACCEPTED}*")):
+            path.unlink(missing_ok=True)
 
     def _read_accepted(self) -> dict[int, EntryRecord]:
         """By fence what was accepted and is not forgotten, as the durable files say."""

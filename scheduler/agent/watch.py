@@ -1,7 +1,7 @@
 """Follow what a program says of its checkpoints, and hold it against the files.
 
-A thread of its own for each attempt: a checkpoint takes minutes to read where it is large, and a
-network folder may hang. The agent's pulse only ever reads what was found last.
+A thread of its own for each attempt that has a folder of the user's, which may hang, or a new note:
+a large checkpoint takes minutes to read. The agent's pulse only ever reads what was found last.
 """
 
 from __future__ import annotations
@@ -49,11 +49,27 @@ class CheckpointWatch:
         self._stopped = False
         self._nudge = threading.Event()
         self._quiet = threading.Event()
-        name = f"checkpoint-{slot.entry.assignment.fence}"
-        self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
+        self._begun = False
+        self._lock = threading.Lock()
 
-    def start(self) -> None:
-        self._thread.start()
+    def look(self) -> bool:
+        """Begin to follow if there is a reason to; whether to look again."""
+        with self._lock:
+            is_wanted = not (self._begun or self._stopped or self.is_done)
+            if is_wanted and self._has_reason():
+                name = f"checkpoint-{self.slot.entry.assignment.fence}"
+                threading.Thread(target=self._follow, name=name, daemon=True).start()
+                self._begun = True
+            return is_wanted and not self._begun
+
+    def _has_reason(self) -> bool:
+        """A new note in a folder of this node's own; one of the user's is only touched apart."""
+        if self.slot.entry.assignment.launch.checkpoint_dir:
+            return True
+        launch = self.slot.launch()
+        if launch is None:
+            return False
+        return _mark(launch.env["TRAINYARD_CHECKPOINT_DIR"]) not in ("", launch.checkpoint_seen)
 
     def stop(self) -> None:
         """Nobody wants to know any more."""
@@ -63,6 +79,10 @@ class CheckpointWatch:
     def finish(self, wait_s: float) -> None:
         """The attempt has ended: look once more. Waits shortly, so that most are done at once."""
         self._has_ended = True
+        self.look()
+        if not self._begun:
+            self.is_done = True
+            return
         self._nudge.set()
         self._quiet.wait(wait_s)
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from scheduler.agent.runtime import records
-from scheduler.agent.spool import Spool
+from scheduler.agent.runtime.records import ExitRecord, LaunchRecord, StartedRecord, write_record
+from scheduler.agent.spool import Slot, Spool
+from scheduler.states import EndReason
+from scheduler.wire.messages import Assignment
 from tests.agent.conftest import assignment
 
 
@@ -84,7 +87,7 @@ def test_what_a_power_loss_took_of_accepted_entries_is_restored(tmp_path: Path) 
     assert spool.was_forgotten(done.fence)
     # All forgotten: nothing is left that could be restored.
     spool.forget(found)
-    assert [path.name for path in spool.root.iterdir()] == ["forgotten"]
+    assert [path.name for path in spool.root.glob("[!.]*")] == ["forgotten"]
     assert Spool(tmp_path / "spool").slots() == []
 
 
@@ -95,3 +98,110 @@ def test_a_file_of_entries_that_was_cut_short_accepted_nothing(tmp_path: Path) -
     accepted.write_bytes(accepted.read_bytes()[:-1])
     (slot.path / records.ENTRY).write_text("")
     assert Spool(tmp_path / "spool").slots() == [] and not accepted.exists()
+
+
+def launch_of(order: Assignment) -> LaunchRecord:
+    return LaunchRecord(
+        fence=order.fence,
+        rank=0,
+        command=("true",),
+        env={},
+        processes=({},),
+        working_dir="/",
+        notice_dir="/",
+        marker="",
+        uid=None,
+        cpus=1,
+        memory_mib=1,
+        time_limit_s=1,
+        stop_signal="SIGTERM",
+        stop_grace_s=1,
+        disconnect_grace_s=1.0,
+        last_sync_path="",
+        hint_address="",
+        log_cap_mib=1,
+    )
+
+
+def _through(spool: Spool, order: Assignment, *more: str) -> Slot:
+    """An attempt from acceptance to its end; `more`: names of further files it leaves."""
+    spool.accept([slot := spool.open(order)])
+    slot.write_launch(launch_of(order))
+    assert slot.void()
+    slot.write_exit(ExitRecord(EndReason.COMPLETED, 1.0, exit_code=0, detail="x" * 400))
+    for name in more:
+        (slot.path / name).write_text("mine")
+    return slot
+
+
+def _inodes(folder: Path) -> set[int]:
+    return {path.stat().st_ino for path in (folder, *folder.rglob("*"))}
+
+
+def test_the_files_of_an_attempt_that_said_nothing_are_used_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    slot = _through(spool, assignment())
+    write_record(slot.path / records.STARTED, StartedRecord(1.5, (7,), slot.entry.assignment.fence))
+    spool.forget([slot])
+    before = _inodes(spool.root)
+    for is_long in (False, True, False, True):
+        slot = spool.open(order := assignment())
+        assert (slot.launch(), slot.supervisor(), slot.started(), slot.exit()) == (None,) * 4
+        assert slot.stop() is None and slot.log_size() == slot.shipped() == 0
+        spool.accept([slot])
+        slot.write_launch(launch_of(order))
+        assert slot.void() and not slot.void(), "claimed once, as in a folder of its own"
+        if is_long:
+            write_record(slot.path / records.STARTED, StartedRecord(1.5, (7,), order.fence))
+        assert (slot.started() is not None) == is_long
+        slot.write_exit(ExitRecord(EndReason.EXIT_CODE, 2.0, exit_code=3))
+        found = Slot(slot.path, slot.entry)
+        end, claim = found.exit(), found.supervisor()
+        assert end is not None and (end.fence, end.exit_code, end.detail) == (order.fence, 3, "")
+        assert claim is not None and claim.fence == order.fence
+        assert (found.launch(), slot.launch()) == (launch_of(order), launch_of(order))
+        spool.forget([slot])
+        assert spool.was_forgotten(order.fence) and not slot.path.exists()
+    assert _inodes(spool.root) == before, "something was made, or deleted and made"
+
+
+@pytest.mark.parametrize("left", [records.LOG, records.STOP, records.SHIPPED, records.ERRORS])
+def test_what_only_one_attempt_may_see_is_deleted_with_its_folder(
+    tmp_path: Path, left: str
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.forget([_through(spool, assignment(), left)])
+    assert list(spool.root.glob("spare-*")) == []
+    assert list(spool.open(assignment()).path.iterdir()) == []
+
+
+def test_a_power_loss_that_brings_old_names_back_ends_nobody(tmp_path: Path) -> None:
+    """The folder's new name is on disk, what was renamed in it is not."""
+    spool = Spool(tmp_path / "spool")
+    spool.forget([_through(spool, assignment())])
+    spool.accept([slot := spool.open(assignment())])
+    for path in slot.path.iterdir():
+        path.rename(slot.path / path.name.removeprefix(".").removesuffix(".spare"))
+    assert (slot.path / records.EXIT).exists()
+    (found,) = Spool(spool.root).slots()
+    assert (found.exit(), found.supervisor(), found.launch()) == (None, None, None)
+
+
+def test_spares_do_not_outlive_their_agent_nor_grow_without_bound(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    slots = [_through(spool, assignment()) for _ in range(40)]
+    spool.forget(slots)
+    assert len(list(spool.root.glob("spare-*"))) == 32
+    assert Spool(spool.root).slots() == []
+    assert [path.name for path in spool.root.iterdir()] == ["forgotten"]
+    assert spool.open(assignment()).path.is_dir(), "an agent whose spares are gone makes folders"
+
+
+def test_a_folder_that_was_forgotten_but_not_deleted_is_deleted(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    slot = _through(spool, assignment())
+    kept = tmp_path / "kept"
+    shutil.copytree(slot.path, kept)
+    spool.forget([slot])
+    shutil.copytree(kept, slot.path)  # killed between the two
+    assert Spool(spool.root).slots() == [] and not slot.path.exists()

@@ -35,7 +35,8 @@ def slot(tmp_path: Path) -> Slot:
         ("cpus", "memory_mib", "time_limit_s", "stop_grace_s", "disconnect_grace_s", "log_cap_mib"),
         1,
     )
-    slot.write_launch(LaunchRecord(1, 0, ("true",), env, ({},), uid=None, **blank, **numbers))
+    fence = slot.entry.assignment.fence
+    slot.write_launch(LaunchRecord(fence, 0, ("true",), env, ({},), uid=None, **blank, **numbers))
     return slot
 
 
@@ -54,7 +55,7 @@ def test_a_slow_file_holds_nobody_up_and_is_told_when_it_is_read(
 
     leave(tmp_path / "saved")
     watch = CheckpointWatch(slot, slowly, told.set)
-    watch.start()
+    watch.look()
     watch.finish(0.05)
     assert not watch.is_done and watch.confirmed is None
     go_on.set()
@@ -65,7 +66,7 @@ def test_a_slow_file_holds_nobody_up_and_is_told_when_it_is_read(
 
 def test_without_a_new_note_it_is_done_at_once(slot: Slot, tmp_path: Path) -> None:
     watch = CheckpointWatch(slot, plainly, lambda: None)
-    watch.start()
+    watch.look()
     watch.finish(5)
     assert watch.is_done and watch.problem == ""
 
@@ -77,7 +78,7 @@ def test_a_note_from_before_the_start_is_not_the_programs(slot: Slot, tmp_path: 
     assert launch is not None
     slot.write_launch(replace(launch, checkpoint_seen=seen))
     watch = CheckpointWatch(slot, plainly, lambda: None)
-    watch.start()
+    watch.look()
     watch.finish(5)
     assert watch.is_done and watch.confirmed is None
 
@@ -93,7 +94,7 @@ def test_a_look_that_fails_is_a_problem_and_ends_all_the_same(
 
     leave(tmp_path / "saved")
     watch = CheckpointWatch(slot, badly, lambda: None)
-    watch.start()
+    watch.look()
     watch.finish(5)
     assert watch.is_done and "could not be read" in watch.problem
 
@@ -113,7 +114,7 @@ def test_a_folder_that_the_agent_may_not_see_is_asked_now_and_then(
 
     leave(tmp_path / "saved")
     watch = CheckpointWatch(slot, counting, lambda: None)
-    watch.start()
+    watch.look()
     wait_until(lambda: len(asked) == 2)
     watch.finish(5)
     assert watch.confirmed is not None

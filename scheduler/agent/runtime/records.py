@@ -9,12 +9,17 @@ stop.json        it shall stop
 limit.json       it may run for another time than the launch says
 exit.json        how it ended, written durably before anybody is told
 log              the bytes of all its processes
+
+Of an attempt that left no more than launch, claim, start and end, files and folder are used again:
+a file system may look at all it deleted lately before it makes anything. These records name their
+fence: one of an earlier attempt, back after a power loss, is nobody's.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -36,6 +41,8 @@ EXIT = "exit.json"
 LOG = "log"
 SHIPPED = "shipped"
 ERRORS = "supervisor.err"
+# What short attempts leave that say nothing; all of these name their fence.
+_USUAL = frozenset({LAUNCH, SUPERVISOR, STARTED, EXIT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,7 @@ class StartedRecord:
 
     started_at: float
     pids: tuple[int, ...]
+    fence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,7 @@ class ExitRecord:
     exit_code: int | None = None
     detail: str = ""
     log_size: int = 0
+    fence: int = 0
 
 
 # What a supervisor reads and writes.
@@ -182,8 +191,8 @@ SUPERVISORS_RECORDS = (
 
 def write_record(path: Path, record: object, *, durable: bool = False) -> None:
     """Replace `path` in one step; `durable`: on disk before this returns. Raises OSError."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    _write_file(fresh, encode(record), durable=durable)
+    fresh = _fresh(path)
+    write_file(fresh, encode(record), durable=durable)
     os.rename(fresh, path)
     if durable:
         sync_folder(path.parent)
@@ -194,8 +203,8 @@ def claim_record(path: Path, record: object) -> bool:
 
     Not durable: after a power loss the entry's boot id says that nothing of it may start again.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    _write_file(fresh, encode(record), durable=False)
+    fresh = _fresh(path)
+    write_file(fresh, encode(record))
     try:
         os.link(fresh, path)
     except FileExistsError:
@@ -205,7 +214,7 @@ def claim_record(path: Path, record: object) -> bool:
     return True
 
 
-def read_record(kind: type[Record], path: Path) -> Record | None:
+def read_record(kind: type[Record], path: str | Path) -> Record | None:
     """The record at `path`, None when it is missing or was cut short by a power loss."""
     try:
         return decode(kind, kernel.read_small(path))
@@ -238,12 +247,43 @@ def remove_folder(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _write_file(path: Path, content: bytes, *, durable: bool) -> None:
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def put_by(folder: Path, place: Path) -> bool:
+    """Move a slot's folder to `place`, for a later attempt; False: it holds more than the usual.
+
+    Logs, orders and notes of an attempt must never be found in another's. Raises OSError.
+    """
+    names = frozenset(os.listdir(folder))
+    if names - _USUAL - frozenset(map(spare_name, _USUAL)):
+        return False
+    for name in names & _USUAL:
+        os.rename(f"{folder}/{name}", f"{folder}/{spare_name(name)}")
+    os.rename(folder, place)
+    return True
+
+
+def spare_name(name: str) -> str:
+    """What a file is called that waits for the next content of `name`."""
+    return f".{name}.spare"
+
+
+def _fresh(path: Path) -> str:
+    """Where the content of `path` is written first: in a spare file, taken for us alone, if any."""
+    folder, name = os.path.split(path)
+    fresh = f"{folder}/.{name}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        os.rename(f"{folder}/{spare_name(name)}", fresh)
+    return fresh
+
+
+def write_file(path: str | Path, content: bytes, *, durable: bool = False) -> None:
+    """Give a file this content; one that is there is written over in its place."""
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         left = memoryview(content)
         while left:
             left = left[os.write(target, left) :]
+        if os.lseek(target, 0, os.SEEK_END) > len(content):
+            os.ftruncate(target, len(content))
         if durable:
             os.fsync(target)
     finally:

@@ -131,7 +131,8 @@ class Supervisor:
         """Say that the program runs, once, unless it was a matter of a moment."""
         if not self.told_start and time.monotonic() >= self.began + _BRIEF_S:
             self.told_start = True
-            started = records.StartedRecord(self.started_at or time.time(), tuple(self.mains))
+            since, fence = self.started_at or time.time(), self.launch.fence
+            started = records.StartedRecord(since, tuple(self.mains), fence)
             records.write_record(self.spool / records.STARTED, started)
             self._hint()
 
@@ -273,7 +274,8 @@ class Supervisor:
     def _finish(self, log: LogCapture, end: ExitRecord) -> None:
         self._kill_everything(log)
         detail = " ".join(part for part in (end.detail, *self.notes) if part)
-        record_end(self.spool, log, replace(end, detail=detail), lambda: self.wakeups.host_stops)
+        end = replace(end, detail=detail, fence=self.launch.fence)
+        record_end(self.spool, log, end, lambda: self.wakeups.host_stops)
         reach("supervisor.ended")
         self._hint()
 

@@ -7,6 +7,7 @@ import pwd
 import threading
 import time
 import zlib
+from pathlib import Path
 
 from scheduler.agent.runtime import processes
 
@@ -73,6 +74,24 @@ def _has_account(uid: int) -> bool:
     except KeyError:
         return False
     return True
+
+
+def give(path: Path, uid: int | None) -> None:
+    """Make a file or an empty folder `uid`'s own; None leaves it as it is. Follows no link."""
+    if uid is not None:
+        os.chown(path, uid, uid, follow_symlinks=False)
+
+
+def make_own(folder: Path, uid: int | None) -> None:
+    """Make a folder that is `uid`'s own; one that is there is given to it with all in it."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        give_folder(str(folder), uid)
+    else:
+        give(folder, uid)
 
 
 def give_folder(path: str, uid: int | None) -> None:

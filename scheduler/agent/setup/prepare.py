@@ -29,7 +29,7 @@ from scheduler.agent.setup.code import (
     fetch_code,
 )
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
-from scheduler.agent.setup.identities import UidBook, give_folder
+from scheduler.agent.setup.identities import UidBook, give, make_own
 from scheduler.agent.setup.patches import clean_patch
 from scheduler.agent.setup.private import Fetch, Private, make_private
 from scheduler.agent.setup.session import session_command, session_environment
@@ -236,10 +236,11 @@ def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
     # Everything inside belongs to the job's user; the folder around it keeps others out.
     root.mkdir(mode=0o700)
     for name in ("work", "scratch"):
-        (root / name).mkdir(mode=0o700)
+        make_own(root / name, uid)
     if assignment.launch.code.git_url or assignment.launch.code.folder:
         (root / "gitconfig").write_text(GIT_SETTINGS, encoding="ascii")
-    give_folder(str(root), uid)
+        give(root / "gitconfig", uid)
+    give(root, uid)
     return root
 
 
@@ -250,8 +251,7 @@ def _script_command(script: str, root: Path, uid: int | None) -> tuple[str, ...]
     text = script.replace("\r\n", "\n")
     path.write_text(text, encoding="utf-8")
     path.chmod(0o500)
-    if uid is not None:
-        os.chown(path, uid, uid)
+    give(path, uid)
     return (str(path),) if text.startswith("#!") else ("/bin/sh", str(path))
 
 
@@ -289,8 +289,7 @@ def _kept_folder(work: Path, kind: str, job_id: int, uid: int | None) -> Path:
     """A job's folder that all its attempts on this node share."""
     folder = work / kind / str(job_id)
     _make_passable(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    give_folder(str(folder), uid)
+    make_own(folder, uid)
     return folder
 
 
