@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.engine.admission import Admission
 from scheduler.engine.board import Board
+from scheduler.engine.board.again import Boards
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explaining import explain_waits, rule_out
 from scheduler.engine.explaining.standing import standings
@@ -40,15 +41,28 @@ class Decision:
     gate: Gate
 
 
+class Known:
+    """What was found out by one who decides many times about one cluster, which changes in who
+    waits alone.
+
+    `is_sound`: the cluster was looked at, and changes do not spoil it.
+    """
+
+    def __init__(self) -> None:
+        self.is_sound = False
+        self.line_ups = LineUps()
+        self.boards = Boards()
+
+
 def plan_cycle(
-    snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, known: LineUps | None = None
+    snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, known: Known | None = None
 ) -> Plan:
     """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid."""
     return decide(snapshot, policy, known).plan
 
 
 def decide(
-    snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, known: LineUps | None = None
+    snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, known: Known | None = None
 ) -> Decision:
     """The plan and its grounds; `known` is of others on this cluster. Raises SnapshotInvalid.
 
@@ -70,12 +84,13 @@ def decide(
     claimants, snapshot = snapshot.waiting.take(claimed), snapshot.only(np.flatnonzero(~claimed))
     room = make_room(snapshot, policy)
     after = room.snapshot
-    board = _board_of(after, policy)
+    board = _board_of(after, policy, known)
     settled = settle_claims(board, claimants)
     board.packers |= packing_for(policy, board)
     classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
-    line = Line(after, policy, order_waiting(after, policy), known)
+    turns = None if known is None else known.line_ups
+    line = Line(after, policy, order_waiting(after, policy), turns)
     gate = Gate(after)
     gate.keep_for(claimants)
     admission = Admission(board, classes, line, gate, policy)
@@ -98,15 +113,20 @@ def decide(
     return Decision(plan, board, classes, ruled_out, admission.heads.by_pool, gate)
 
 
-def _check(snapshot: Snapshot, known: LineUps | None) -> None:
+def _check(snapshot: Snapshot, known: Known | None) -> None:
     if known is None or not known.is_sound:
         check_snapshot(snapshot)
     if known is not None:
         known.is_sound = True
 
 
-def _board_of(snapshot: Snapshot, policy: Policy) -> Board:
-    board = Board(snapshot)
-    board.keeping.slack_s = policy.backfill_slack_s
-    keep_calendar(board)
-    return board
+def _board_of(snapshot: Snapshot, policy: Policy, known: Known | None) -> Board:
+    def make() -> Board:
+        board = Board(snapshot)
+        board.keeping.slack_s = policy.backfill_slack_s
+        keep_calendar(board)
+        return board
+
+    if known is None:
+        return make()
+    return known.boards.of(snapshot, policy.backfill_slack_s, make)

@@ -12,10 +12,9 @@ from django.db.models import QuerySet
 from accounts.models import User
 from accounts.statements import AskedOnce
 from scheduler.engine.asking import Answer, Blocking, Option, blocking_facts, what_if
-from scheduler.engine.cycle import decide
+from scheduler.engine.cycle import Known, decide
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
-from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import lent_rows, load_snapshot
 from scheduler.loop.loading.together import read_together
@@ -122,7 +121,7 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     with read_together(now, (LINES, ())):
         snapshot, policy = _picture(now)
         elsewhere = _elsewhere(job)
-    known = LineUps()
+    known = Known()
     decision = decide(snapshot, policy, known)
     blocking = blocking_facts(decision, policy, job.pk)
     answer = what_if(snapshot, policy, job.pk, elsewhere, plan=decision.plan, known=known)
@@ -171,13 +170,14 @@ def _elsewhere(job: Job) -> list[tuple[int, int]]:
     """
     rows = LINES.read()
     queues = [(pool, name) for queue, pool, name in rows if queue is not None]
-    found = []
-    for row, pool in enumerate(sorted({pool for _, pool, _ in rows})):
-        of_pool = [at for at, (owner, _) in enumerate(queues) if owner == pool]
-        alike = [at for at in of_pool if queues[at][1] == job.queue.name]
-        if of_pool and pool != job.pool_id:
-            found.append((row, (alike or of_pool)[0]))
-    return found
+    first, alike = dict[int, int](), dict[int, int]()
+    for at, (pool, name) in enumerate(queues):
+        first.setdefault(pool, at)
+        if name == job.queue.name:
+            alike.setdefault(pool, at)
+    pools = enumerate(sorted({pool for _, pool, _ in rows}))
+    others = [(row, pool) for row, pool in pools if pool in first and pool != job.pool_id]
+    return [(row, alike.get(pool, first[pool])) for row, pool in others]
 
 
 def _lines() -> QuerySet[Pool, tuple[Any, ...]]:

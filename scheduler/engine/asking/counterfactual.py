@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.cycle import Known, plan_cycle
 from scheduler.engine.explaining.words import span_words
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
-from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import (
     NONE,
     SPREADS,
@@ -76,23 +75,24 @@ def what_if(
     elsewhere: Sequence[tuple[int, int]] = (),
     *,
     plan: Plan | None = None,
-    known: LineUps | None = None,
+    known: Known | None = None,
 ) -> Answer | None:
     """The mildest change of each kind with which the waiting job starts now, else a soon one.
 
     `elsewhere`: rows of other pools and of their queues that the job may go to. `plan`: what
-    `plan_cycle` says of the snapshot, if that is known, and `known` the turns of it. None if no
-    such job waits. Nothing is claimed that `plan_cycle` has not said of the changed job among all
-    the others; those that start now come first, then by start.
+    `plan_cycle` says of the snapshot, if that is known, and `known` what was found out by it. None
+    if no such job waits. Nothing is claimed that `plan_cycle` has not said of the changed job among
+    all the others; those that start now come first, then by start.
     """
     rows = np.flatnonzero(snapshot.waiting.id == job)
     if not len(rows):
         return None
     row = int(rows[0])
-    as_is = _start_s(plan or plan_cycle(snapshot, policy), job, snapshot.now_s)
+    known = known or Known()
+    as_is = _start_s(plan or plan_cycle(snapshot, policy, known), job, snapshot.now_s)
     if as_is == snapshot.now_s:
         return Answer(True, snapshot.now_s, (), 1)
-    trial = _Trial(snapshot, policy, row, as_is, known or LineUps())
+    trial = _Trial(snapshot, policy, row, as_is, known)
     trial.search(list(_shorter(snapshot, row)))
     for edit in _edits(snapshot, row, elsewhere):
         if edit.kind not in trial.best or not trial.best[edit.kind].starts_now:
@@ -106,7 +106,7 @@ class _Trial:
     """Decides with one change after the other; `best` has what helps most of each kind."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, row: int, as_is_s: float, known: LineUps
+        self, snapshot: Snapshot, policy: Policy, row: int, as_is_s: float, known: Known
     ) -> None:
         self.best: dict[str, Option] = {}
         self.tried = 0
@@ -114,7 +114,7 @@ class _Trial:
         self._policy = policy
         self._row = row
         self._as_is_s = as_is_s
-        # Most changes leave everybody's turn as it is.
+        # No change is one of the cluster, and most leave everybody's turn as it is.
         self._known = known
 
     def try_out(self, edit: Edit) -> bool:

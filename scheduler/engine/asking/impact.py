@@ -7,9 +7,8 @@ from math import isnan
 
 import numpy as np
 
-from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.cycle import Known, plan_cycle
 from scheduler.engine.policy import Policy
-from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import NONE, Floats, Ints, Snapshot, floats, ints
 
 # Forecasts are rounded to the minute: less is no delay.
@@ -44,8 +43,8 @@ class Impact:
 
 def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Impact:
     """Compares two decisions on the same cluster; who loses or gains most comes first."""
-    # Both decide on the same accounts, most of whose turns no change touches.
-    known = LineUps()
+    # Both decide on one cluster and the same accounts, most of whose turns no change touches.
+    known = Known()
     jobs, was = _starts(before, policy, known)
     then_s = _looked_up(*_starts(after, policy, known), jobs)
     is_told = (was != then_s) & ~(np.isnan(was) & np.isnan(then_s)) | (jobs == job)
@@ -109,7 +108,7 @@ def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
     return replace(snapshot, waiting=replace(waiting, tier=tiers))
 
 
-def _starts(snapshot: Snapshot, policy: Policy, known: LineUps) -> tuple[Ints, Floats]:
+def _starts(snapshot: Snapshot, policy: Policy, known: Known) -> tuple[Ints, Floats]:
     """The waiting jobs by number, and when each starts at the latest; NaN where nobody knows."""
     plan = plan_cycle(snapshot, policy, known)
     starts = ints([start.job for start in plan.starts])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from scheduler.engine.snapshot import (
@@ -51,6 +53,13 @@ class Cards:
         self.on_node: Flags = flags(
             np.bincount(devices.node[self._is_cut], minlength=len(snapshot.nodes.id))
         )
+
+    def copied(self) -> Cards:
+        """The same tenants on the same cards, to be charged by itself."""
+        other = copy(self)
+        if self.matter:
+            other._tenant, other._closed = self._tenant.copy(), self._closed.copy()
+        return other
 
     def allow(self, request: Request, rows: slice = slice(None)) -> Flags:
         """Which of the devices lie on cards that the request's tenant may come to now."""

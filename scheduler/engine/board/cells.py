@@ -37,6 +37,13 @@ class Cells:
         self._moments[0, rows], self._moments[1, rows] = span
         self._size = end
 
+    def copied(self) -> Cells:
+        """The same rows, to be added to and removed by itself."""
+        other = Cells()
+        other._size = self._size
+        other._whole_numbers, other._moments = self._whole_numbers.copy(), self._moments.copy()
+        return other
+
     def remove(self, number: int) -> None:
         """Forget what was added under it."""
         left = np.flatnonzero(self._numbers != number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,13 @@ from scheduler.engine.snapshot import (
     flags,
     floats,
     ints,
+)
+
+# What charges change, beside what cards, licences and the room that is kept count for themselves.
+_CHARGED = (
+    *("free_milli", "is_free", "free_gpus", "cpus_free", "memory_free_mib", "scratch_free_mib"),
+    *("residents", "is_closed", "changes", "holder", "largest_share"),
+    *("_planned", "_planned_scratch_mib"),
 )
 
 
@@ -86,6 +94,16 @@ class Board:
         milli = self.accepts[:, devices.model[shared]] * self.free_milli[shared]
         np.maximum.at(self.largest_share.T, devices.node[shared], milli.T)
         keep_claims(self)
+
+    def copied(self, snapshot: Snapshot) -> Board:
+        """Another one to be charged by itself, of a snapshot that differs in who waits alone."""
+        other = copy(self)
+        other.snapshot, other.packers = snapshot, {}
+        for name in _CHARGED:
+            setattr(other, name, getattr(self, name).copy())
+        other.cards, other.licences = self.cards.copied(), self.licences.copied()
+        other.keeping = self.keeping.copied()
+        return other
 
     def devices_of(self, node: int) -> slice:
         """The device rows of a node."""

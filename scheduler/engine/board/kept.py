@@ -12,7 +12,8 @@ third, if there is one, moments.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,7 +50,8 @@ class Kept:
     `owner`: the waiting row of a head, else the row in its table of the calendar. `is_promise`:
     from an earlier cycle, for a job whose turn has not come yet. `free_then`: what the nodes have
     free at `from_s`, other things kept aside; starts are charged to it. `used`: what those whom it
-    does not bind have of it already. `is_whole`: it leaves nothing to others, whatever is free.
+    does not bind have of it already. `is_whole`: it leaves nothing to others, whatever is free, so
+    it is not charged.
     `tenant`: whose cards the nodes' are then.
     """
 
@@ -96,6 +98,12 @@ class Kept:
         """What nobody has taken up yet of what is kept, by node."""
         return self.need if self.used is None else np.maximum(self.need - self.used, 0)
 
+    def copied(self) -> Kept:
+        """Its own to be charged; who meets it is to be told anew. What leaves nothing to others is
+        never charged."""
+        used = None if self.used is None else self.used.copy()
+        return replace(self, free_then=self.free_then.copy(), used=used, overlaps=[])
+
     def taken_from(self, nodes: Ints) -> Ints:
         """What it takes of each of these nodes (rows, any order)."""
         taken = np.zeros((len(self.need), len(nodes)), dtype=np.int64)
@@ -122,6 +130,23 @@ class Keeping:
         self._booked: dict[int, Kept] = {}
         # Pools of which a part of some node was ever kept: wholes say nothing to each other.
         self._in_parts: set[int] = set()
+
+    def copied(self) -> Keeping:
+        """Another one that keeps the same, and changes by itself."""
+        other, new = copy(self), dict[Kept, Kept]()
+        for kept in self._by_pool.values():
+            new |= {one: one if one.is_whole else one.copied() for one in kept.values()}
+        for old, one in new.items():
+            if not one.is_whole:
+                one.overlaps = [(new[beside], taken) for beside, taken in old.overlaps]
+        other._by_pool = {
+            pool: {number: new[one] for number, one in kept.items()}
+            for pool, kept in self._by_pool.items()
+        }
+        other._cells = {pool: cells.copied() for pool, cells in self._cells.items()}
+        other._booked = {row: new[one] for row, one in self._booked.items()}
+        other._begins, other._in_parts = {}, set(self._in_parts)
+        return other
 
     def __iter__(self) -> Iterator[Kept]:
         return (one for kept in self._by_pool.values() for one in kept.values())
@@ -230,6 +255,8 @@ class Keeping:
         for node, share in shares:
             for number in self._cells[pool].at(node, until_s):
                 one = kept[number]
+                if one.is_whole:
+                    continue
                 at = int(np.searchsorted(one.nodes, node))
                 one.free_then[:, at] -= need_of(share)
                 if one.used is not None and one.serves(share):
@@ -238,7 +265,7 @@ class Keeping:
 
 def _meet(one: Kept, other: Kept) -> None:
     """If the other holds when `one` begins, note what it takes of the nodes of both."""
-    if other.from_s <= one.from_s < other.until_s:
+    if not one.is_whole and other.from_s <= one.from_s < other.until_s:
         taken = other.taken_from(one.nodes)
         if taken.any():
             one.overlaps.append((other, taken))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from scheduler.engine.snapshot import NONE, Floats, Ints, Request, Snapshot, floats, ints
@@ -30,6 +32,12 @@ class Licences:
         self._count: Ints = tokens.count
         self._until_s: Floats = tokens.until_s
         self._kept: list[tuple[int, Ints]] = []
+
+    def copied(self) -> Licences:
+        """The same tokens, to be taken by itself."""
+        other = copy(self)
+        other.free, other._kept = self.free.copy(), [(pool, one.copy()) for pool, one in self._kept]
+        return other
 
     def hold(self, request: Request, *, past_reservations: bool) -> bool:
         """Whether the request's tokens are there now.

@@ -130,11 +130,9 @@ class LineUps:
     """Turns that were worked out, for whoever decides many times about one cluster.
 
     Kept by all that they follow from but the accounts, which have to be the same each time.
-    `is_sound`: the cluster was looked at, and changes do not spoil it.
     """
 
     def __init__(self) -> None:
-        self.is_sound = False
         self._known: dict[object, Ints] = {}
 
     def line_up(
