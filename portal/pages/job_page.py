@@ -141,6 +141,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "ends_by": _ends_by(job),
         "places": placement_rows(attempts[-1]) if attempts else [],
         "risk": _risk(job, frame["saved"], attempts, cost, now),
+        "loss": _loss(attempts),
         "charts": device_charts(series)[:2],
         "since": latest(series),
         # Of one reading a chart says nothing, and its axis is of milliseconds.
@@ -179,6 +180,28 @@ def _risk(
         since = saved.taken_at
     hours = Decimal(max(0, int((now - since).total_seconds()))) / 3600
     return Risk(since, cost.hourly * hours if cost else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Work that is done again: of so many attempts, how long it took, and on all their GPUs."""
+
+    attempts: int
+    took: timedelta
+    gpu_time: timedelta
+
+
+def _loss(attempts: list[Attempt]) -> Loss | None:
+    """What was lost at ends after which the job went on; None where nothing was."""
+    ends = [attempt.end_facts for attempt in attempts if attempt.end_facts.get("goes_on")]
+    lost = [facts for facts in ends if facts.get("lost_s")]
+    if not lost:
+        return None
+    took, gpu_time = (
+        timedelta(seconds=sum(facts.get(name, 0) for facts in lost))
+        for name in ("lost_s", "lost_gpu_s")
+    )
+    return Loss(len(lost), took, gpu_time)
 
 
 def _triage(viewer: User, job: Job, attempts: list[Attempt]) -> Diagnosis | None:

@@ -66,6 +66,7 @@ PLACES = (
     Place("Queue", "queue:list", "queue", "waiting order position why", key="g q"),
     Place("Cluster map", "cluster_map", "map", "gpu use power temperature health", key="g c"),
     Place("Timeline", "cluster_timeline", "usage", "gantt cluster planned past"),
+    Place("Free over time", "cluster_room", "usage", "cluster capacity gpus nodes chart when"),
     Place("Nodes", "nodes:list", "node", "cluster gpu machines pools policy", key="g n"),
     Place("Approvals", "approvals", "report", "decide inbox", key="g a"),
     Place("Who decides", "approval_rules", "report", "rules routing requests", "read_settings"),

@@ -18,6 +18,7 @@ from portal.pages import (
 from portal.pages.calendar import bookings
 from portal.pages.changing.job_change import job_change
 from portal.pages.changing.job_options import job_options
+from portal.pages.changing.job_quote import job_quote
 from portal.pages.cluster.urls import cluster_urls
 from portal.pages.composing import templates
 from portal.pages.composing.drafts import draft_drop
@@ -66,6 +67,7 @@ job_urls = [
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),
     path("<int:pk>/why/options/", job_options, name="options"),
+    path("<int:pk>/why/quote/", job_quote, name="quote"),
     path("<int:pk>/why/before/", job_tabs.job_before, name="before"),
     path("<int:pk>/events/", job_tabs.job_events_tab, name="events"),
     path("<int:pk>/metrics/", metrics.job_metrics, name="metrics"),

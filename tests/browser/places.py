@@ -11,7 +11,7 @@ from collections.abc import Mapping
 PUBLIC = ("/accounts/login/", "/accounts/password/reset/", "/invitations/{secret}/")
 # Tabs of a finished job, and pages of one that waits.
 _TABS = ("", "logs/", "logs/ranks/", "files/", "metrics/", "events/", "spec/", "cost/")
-_WAITING = ("", "why/options/", "why/before/", "change/")
+_WAITING = ("", "why/options/", "why/quote/", "why/before/", "change/")
 # By who uses them most; `{job}` and the like are numbers of `seeding.furnish`.
 PLACES: Mapping[str, tuple[str, ...]] = {
     "alice": (
@@ -37,6 +37,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "/cluster/?metric=use",
         "/cluster/",
         "/cluster/timeline/?span=6h",
+        "/cluster/free/?span=6h&need=12",
         "/usage/",
         "/requests/",
         "/requests/new/",

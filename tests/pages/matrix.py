@@ -42,6 +42,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:why", _SEES, "queued"),
     _get("jobs:options", _SEES, "queued"),
     _get("jobs:before", _SEES, "queued"),
+    _get("jobs:quote", _COSTS, "queued"),
     _get("jobs:events", _SEES, "running"),
     _get("jobs:metrics", _MEASURES, "running"),
     _get("jobs:series", _MEASURES, "running"),

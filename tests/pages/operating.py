@@ -20,6 +20,7 @@ _OPERATES = "  403 403 403 403 302 403 302"
 ROWS: tuple[Row, ...] = (
     _get("cluster_map", _ALL, metric="use"),
     _get("cluster_timeline", _ALL, span="7d"),
+    _get("cluster_room", _ALL, span="7d", need="2"),
     _get("nodes:list", _ALL),
     _get("nodes:enrol", "403 403 403 403 200 403 200"),
     _post("nodes:token_revoke", "403 403 403 403 404 403 404", "index"),

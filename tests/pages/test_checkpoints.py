@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
@@ -14,6 +15,7 @@ from tests import scenes
 from tests.scenes import ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -87,3 +89,27 @@ def test_where_it_resumed_from_or_why_not_is_said(client, cluster, alice, job):
     tell(cluster, job, resumed_from="/c/step-9", resumed_step=9)
     page = page_of(client, alice, job)
     assert "Resumed from" in page and "/c/step-9" in page and "Started anew" not in page
+
+
+def test_work_that_was_lost_is_summed_over_all_stops(client, cluster, alice, project):
+    """Preempted after twelve minutes without a checkpoint, then five minutes after one."""
+    noon = scenes.NOON
+    job = submit(alice, project, gpus_per_node=2, now=noon)
+    first = start(job, cluster.node(1), now=noon)
+    sync(cluster.node(1), running(first), now=noon)
+    assert "Work lost" not in page_of(client, alice, job)
+    preempted = {"reason": EndReason.PREEMPTED, "exit_code": None}
+    sync(cluster.node(1), ended(first, **preempted), now=noon + 12 * MINUTE)
+    page = page_of(client, alice, job)
+    assert "Lost 12 min of work; it starts anew." in page
+    assert "<dt>Work lost</dt><dd>12 min</dd>" in page and "at one stop" in page
+    assert "24 min of GPU time" in page
+    second = start(job, cluster.node(1), now=noon + 20 * MINUTE)
+    kept = replace(saved(70), taken_at=(noon + 30 * MINUTE).timestamp())
+    for now, report in ((20, running(second)), (30, running(second, checkpoint=kept))):
+        sync(cluster.node(1), report, now=noon + now * MINUTE)
+    sync(cluster.node(1), ended(second, **preempted), now=noon + 35 * MINUTE)
+    page = page_of(client, alice, job)
+    assert "Lost 5 min of work; it resumes from step 70." in page
+    assert "<dt>Work lost</dt><dd>17 min</dd>" in page and "at 2 stops" in page
+    assert "34 min of GPU time" in page

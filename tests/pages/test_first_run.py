@@ -29,6 +29,7 @@ LISTS = (
     "bookings:list",
     "cluster_map",
     "cluster_timeline",
+    "cluster_room",
     "nodes:list",
     "teams:list",
     "costs:overview",

@@ -126,6 +126,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:why": "see",
     "jobs:options": "see",
     "jobs:before": "see",
+    "jobs:quote": "cost",
     "jobs:change": "see",
     "jobs:events": "see",
     "jobs:metrics": "measure",
@@ -204,6 +205,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:compare": "everybody",
     "cluster_map": "everybody",
     "cluster_timeline": "everybody",
+    "cluster_room": "everybody",
     "welcome": "welcome",
     "styleguide": "admin",
 }

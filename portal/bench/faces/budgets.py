@@ -52,6 +52,8 @@ _STATEMENT = Budget(200, 6, 30)
 _LEDGER = Budget(200, 8, 25)
 _MAP = Budget(200, 6, 120)
 _TIMELINE = Budget(300, 6, 90)
+# The design names none: it reads as much as the timeline, and who may have which node for how long.
+_ROOM = Budget(300, 8, 60)
 _NODES = Budget(150, 8, 30)
 _ENROL = Budget(80, 4, 10)
 _POOLS = Budget(150, 8, 25)
@@ -78,6 +80,7 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:start": _COMPOSER,
     "jobs:options": _WHAT_HELPS,
     "jobs:change": _COMPOSER,
+    "jobs:quote": _COMPOSER,
     "jobs:detail": _JOB,
     "jobs:why": _JOB,
     "jobs:before": _JOB,
@@ -117,6 +120,7 @@ BUDGETS: Mapping[str, Budget] = {
     "bookings:list": _TIMELINE,
     "cluster_map": _MAP,
     "cluster_timeline": _TIMELINE,
+    "cluster_room": _ROOM,
     "nodes:list": _NODES,
     "nodes:detail": _NODES,
     "nodes:several": _NODES,

@@ -13,12 +13,13 @@ _QUERIES: Mapping[str, str] = {
     "search": "q=train&part=results",
     "cluster_map": "metric=use",
     "cluster_timeline": "span=7d",
+    "cluster_room": "span=7d&of=nodes",
     "jobs:change": "time_limit=2h",
     "nodes:several": "node=n00001",
     "requests:new": "owner=vision",
 }
 # Of jobs that wait, of jobs that have ended; all other pages of jobs are opened for one that runs.
-_WAITING = ("jobs:why", "jobs:options", "jobs:before", "jobs:change")
+_WAITING = ("jobs:why", "jobs:options", "jobs:quote", "jobs:before", "jobs:change")
 _ENDED = ("jobs:events", "jobs:outputs")
 _JOB = (
     "SELECT id FROM scheduler_job WHERE state = %s "

@@ -87,7 +87,7 @@ def draw(
         # Above its bars: on a phone the name goes along over them.
         pieces.append(_row_label(row, y, pen))
         y += LANE * max((lane for lane, _ in lanes), default=0) + LANE
-    ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, y, now)))
+    lines = format_html_join("", "{}", ((tick,) for tick in ticks(scale, y, now)))
     line = ""
     if scale.start <= now < scale.end:
         line = format_html(
@@ -97,7 +97,7 @@ def draw(
     return format_html(
         '<svg class="gantt" viewBox="0 0 {} {}" role="group" aria-label="Timeline of {} rows">'
         "{}{}{}</svg>",
-        WIDTH, y + 2, len(rows), ticks, SafeString("".join(pieces)), line,
+        WIDTH, y + 2, len(rows), lines, SafeString("".join(pieces)), line,
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def _offer(row: Row, pen: _Pen, y: int) -> str:
     )
 
 
-def _ticks(scale: Scale, bottom: int, now: datetime) -> Iterator[SafeString]:
+def ticks(scale: Scale, bottom: int, now: datetime) -> Iterator[SafeString]:
     """A line at each whole step of local time."""
     step_min = scale.step_min
     at = timezone.localtime(scale.start).replace(minute=0, second=0, microsecond=0)

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from portal.pages.cluster.gantt import Scale, draw
 from portal.pages.cluster.racks import METRICS, Look
 from portal.pages.cluster.racks import draw as draw_rack
+from portal.pages.cluster.room import draw_room
 from portal.pages.queue.week import week_picture
 from scheduler.models import Node, Pool
 from scheduler.selectors.machines.gpu_map import Holding, MapGpu, MapNode, Reading
+from scheduler.selectors.machines.room import PoolRoom
 from scheduler.selectors.machines.timeline import Bar, Row
 from scheduler.selectors.waits.hours import HourCell
 
@@ -33,6 +35,8 @@ def cluster_parts(now: datetime) -> dict[str, object]:
         "ramp": METRICS["temperature"].legend,
         "gantt": draw(_rows(now), Scale(now - timedelta(hours=5), now + timedelta(hours=7)), now,
                       lambda _, __: "#gantt"),
+        "room": draw_room(_room(now), Scale(now - timedelta(hours=5), now + timedelta(hours=7)),
+                          now, 6),
         "week": week_picture([_cell(at // 24, at % 24) for at in range(7 * 24)]),
     }  # fmt: skip
 
@@ -72,6 +76,16 @@ def _rows(now: datetime) -> list[Row]:
         Row("n3", "h100", node="n3", bars=[closed]),
         Row("planned", "h100", is_node=False, bars=[planned]),
     ]
+
+
+def _room(now: datetime) -> PoolRoom:
+    hour = timedelta(hours=1)
+
+    def points(first: int, *counts: int) -> list[tuple[datetime, int]]:
+        return [(now + (first + at) * hour, count) for at, count in enumerate(counts)]
+
+    past, latest = points(-5, 2, 2, 5, 4, 1), points(0, 1, 1, 3, 3, 3, 6, 6, 6)
+    return PoolRoom("h100", 8, past, latest, points(0, 1, 3, 3, 6, 6, 8, 8, 8))
 
 
 def _cell(day: int, hour: int) -> HourCell:

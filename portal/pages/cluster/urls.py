@@ -8,6 +8,7 @@ from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.power import node_off
 from portal.pages.cluster.quarantine import node_quarantine
 from portal.pages.cluster.renewing import node_renew_token
+from portal.pages.cluster.room import cluster_room
 from portal.pages.cluster.several import node_several
 from portal.pages.cluster.timeline import cluster_timeline
 
@@ -43,6 +44,7 @@ node_urls = [
 cluster_urls: list[URLPattern | URLResolver] = [
     path("", cluster_map, name="cluster_map"),
     path("timeline/", cluster_timeline, name="cluster_timeline"),
+    path("free/", cluster_room, name="cluster_room"),
     path("pools/", include((pool_urls, "pools"))),
     path("simulator/", include((simulator_urls, "simulator"))),
     path("", include((node_urls, "nodes"))),

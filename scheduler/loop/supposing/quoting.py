@@ -1,29 +1,36 @@
-"""The whole quote of a job that is not submitted: what it meets, when it starts, what it costs.
+"""The whole quote of a job: what it meets, when it starts, what it costs.
 
-The engine decides the cycle of this moment with the job as one more that waits. Nothing is written.
+Of one that is not submitted the engine decides the cycle of this moment with the job as one more
+that waits; of one that waits the last look has told the start. Nothing is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
 from django.utils import timezone
 
+from accounts.errors import NotFound
 from accounts.models import User
 from accounts.selectors import get_visible_project
+from scheduler.conf import load_conf
 from scheduler.loop.foreseeing import Start, Starts, starts_of
 from scheduler.loop.learning import read_run_times
-from scheduler.models import Pool
-from scheduler.money import cost_of
-from scheduler.selectors.sharing.after import budgets_after, limits_after
+from scheduler.models import Job, Pool
+from scheduler.money import PRICE_DECIMALS, cost_of, from_steps
+from scheduler.selectors.sharing.after import After, left_after, left_after_waiting
+from scheduler.selectors.usage import may_see_cost
 from scheduler.services.holding.obstacles import Needed
+from scheduler.services.sharing.keeping.pledging import Worst
 from scheduler.services.submitting.opening import Opening
 from scheduler.services.submitting.quotes import Estimate, Quote, check_only, preview_of
 from scheduler.spec import JobSpec
 from scheduler.states import DependencyKind
+
+_PRICE = Decimal(1).scaleb(-PRICE_DECIMALS)
 
 
 def quote_job(
@@ -59,12 +66,17 @@ def _with_what_is_left(quote: Quote, opening: Opening, now: datetime) -> Quote:
     actor, spec = opening.target.actor, opening.spec
     pool: Pool = opening.target.queue.pool
     gpus = quote.tasks * quote.gpus
-    worst_s = gpus * spec.time_limit
-    return replace(
-        quote,
-        limits=limits_after(actor, spec.project, pool, spec.gpu_model, gpus, now=now),
-        budgets=budgets_after(actor, spec.project, worst_s, quote.worst_case_cost, now=now),
+    left = left_after(
+        actor,
+        spec.project,
+        pool,
+        spec.gpu_model,
+        gpus=gpus,
+        gpu_seconds=gpus * spec.time_limit,
+        cost=quote.worst_case_cost,
+        now=now,
     )
+    return replace(quote, limits=left.limits, budgets=left.budgets)
 
 
 def _cost(quote: Quote, run_s: int) -> Decimal | None:
@@ -79,11 +91,61 @@ def _run_times(actor: User, spec: JobSpec, template: int) -> tuple[int, int, str
     """p50 and p90 in seconds, at most the limit, and what they were learnt from."""
     project = get_visible_project(actor, spec.project)
     found = read_run_times().spread_s(project.pk, spec.command, spec.script, spec.gpus, template)
+    return _within(found, spec.time_limit)
+
+
+def _within(found: tuple[float, float, int, str] | None, limit_s: int) -> tuple[int, int, str]:
+    """Run times as they were learnt, no longer than the limit."""
     if found is None:
-        return spec.time_limit, spec.time_limit, "the time limit: no runs like it are known"
+        return limit_s, limit_s, "the time limit: no runs like it are known"
     p50_s, p90_s, count, alike = found
-    words = f"{count} runs {alike}"
-    return min(int(p50_s), spec.time_limit), min(int(p90_s), spec.time_limit), words
+    return min(int(p50_s), limit_s), min(int(p90_s), limit_s), f"{count} runs {alike}"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingQuote:
+    """What a job that waits costs by the runs that were alike, and at most; costs are None where no
+    price is known. `after`: quotas and budgets, at its worst."""
+
+    unit_price: Decimal | None
+    currency: str
+    run_p50_s: int
+    run_p90_s: int
+    basis: str
+    cost_p50: Decimal | None
+    cost_p90: Decimal | None
+    worst_case_cost: Decimal | None
+    after: After
+
+
+def quote_waiting(viewer: User, job: Job, *, now: datetime) -> WaitingQuote:
+    """Of a job whose costs the viewer may see; else raises NotFound. Seven queries at most."""
+    if not may_see_cost(viewer, job):
+        raise NotFound("There is no such job for you.")
+    spec = job.spec
+    words = (spec.get("command") or (), spec.get("script") or "")
+    found = read_run_times().spread_s(job.project_id, *words, job.gpus)
+    run_p50_s, run_p90_s, basis = _within(found, job.time_limit_s)
+    steps = Worst(now).steps_of(job) if job.gpus else 0
+    worst = None if steps is None else from_steps(steps)
+    price = None
+    if worst is not None and job.gpus:
+        price = (worst * 3600 / (job.gpus * job.time_limit_s)).quantize(_PRICE)
+
+    def cost(run_s: int) -> Decimal | None:
+        return None if worst is None else worst * run_s / job.time_limit_s
+
+    return WaitingQuote(
+        unit_price=price,
+        currency=load_conf().currency,
+        run_p50_s=run_p50_s,
+        run_p90_s=run_p90_s,
+        basis=basis,
+        cost_p50=cost(run_p50_s),
+        cost_p90=cost(run_p90_s),
+        worst_case_cost=worst,
+        after=left_after_waiting(viewer, job, worst, now=now),
+    )
 
 
 def _start(opening: Opening, now: datetime) -> Start:

@@ -62,10 +62,13 @@ def may_see(viewer: User, project: str) -> Any:
     return ExpressionWrapper(seen, output_field=BooleanField())
 
 
-def plans_between(viewer: User, start: datetime, end: datetime) -> Iterator[Plan]:
-    """Those that meet [start, end), in one statement; planned jobs only where the viewer may see
+def plans_between(
+    viewer: User, start: datetime, end: datetime, *, jobs: bool = True
+) -> Iterator[Plan]:
+    """Those that meet [start, end), in one statement; planned `jobs` only where the viewer may see
     them, from the median start they were told, for their time limit."""
-    rows = _windows(start, end).union(_bookings(viewer, start, end), _planned(viewer), all=True)
+    others = [_bookings(viewer, start, end), *([_planned(viewer)] if jobs else [])]
+    rows = _windows(start, end).union(*others, all=True)
     for kind, number, pool, begins, until, gpus, limit_s, words, whose, more in rows:
         told = json.loads(more)
         if kind != _PLANNED:

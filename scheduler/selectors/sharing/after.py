@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.models import Project, User
 from accounts.selectors import get_visible_project
 from accounts.trees import ways_up
-from scheduler.models import Account, Budget, Grant, Pool, Quota
+from scheduler.models import Account, Budget, BudgetPledge, Grant, Job, Pool, Quota
 from scheduler.money import from_steps, steps_of_cost
+from scheduler.selectors.jobs import check_visible
 
 _S_PER_HOUR = 3600
 
@@ -34,7 +38,7 @@ class LimitAfter:
 class BudgetAfter:
     """Left now and after the job's worst case, in GPU-hours or money; None if nobody knows.
 
-    `commits_at`: whether a submit or a start commits it.
+    `commits_at`: whether a submit or a start commits it; `is_committed`: it is already.
     """
 
     whose: str
@@ -44,14 +48,62 @@ class BudgetAfter:
     enforcement: str
     is_over: bool
     commits_at: str
+    is_committed: bool = False
 
 
-def limits_after(
-    viewer: User, path: str, pool: Pool, gpu_model: str, gpus: int, *, now: datetime
+@dataclass(frozen=True, slots=True)
+class After:
+    """What one more job leaves of all that it is counted in."""
+
+    limits: tuple[LimitAfter, ...]
+    budgets: tuple[BudgetAfter, ...]
+
+
+def left_after(
+    viewer: User,
+    path: str,
+    pool: Pool,
+    gpu_model: str,
+    *,
+    gpus: int,
+    gpu_seconds: int,
+    cost: Decimal | None,
+    now: datetime,
+) -> After:
+    """With a new job of the project at `path`, of it and of all above it, from the root down; five
+    queries."""
+    keys = _keys(get_visible_project(viewer, path))
+    return After(
+        _limits(keys, pool, gpu_model, gpus, now),
+        tuple(_budget(one, gpu_seconds, cost) for one in _in_force(keys, now)),
+    )
+
+
+def left_after_waiting(viewer: User, job: Job, cost: Decimal | None, *, now: datetime) -> After:
+    """With this one, which waits; what it has pledged is not taken twice. Four queries."""
+    check_visible(viewer, job)
+    keys = _keys(job.project)
+    mine = BudgetPledge.objects.filter(budget=OuterRef("pk"), job=job)
+    budgets: Any = _in_force(keys, now).annotate(
+        pledged_s_=Subquery(mine.values("gpu_seconds")), pledged_=Subquery(mine.values("money"))
+    )
+    seconds = job.gpus * job.time_limit_s
+    found = []
+    for one in budgets:
+        pledged = one.pledged_ if one.is_money else one.pledged_s_
+        found.append(_budget(one, seconds, cost, pledged or 0))
+    return After(_limits(keys, job.pool, job.gpu_model, job.gpus, now), tuple(found))
+
+
+def _in_force(keys: Sequence[str], now: datetime) -> QuerySet[Budget]:
+    found = Budget.objects.filter(account__key__in=keys, valid_from__lte=now, valid_until__gt=now)
+    return found.select_related("account__team", "account__project")
+
+
+def _limits(
+    keys: Sequence[str], pool: Pool, gpu_model: str, gpus: int, now: datetime
 ) -> tuple[LimitAfter, ...]:
-    """Of the project at `path` and all above it, from the root down; three queries."""
-    project = get_visible_project(viewer, path)
-    quotas = Quota.objects.filter(account__key__in=_keys(project)).select_related(
+    quotas = Quota.objects.filter(account__key__in=keys).select_related(
         "account__team", "account__project", "pool"
     )
     concerned = [
@@ -87,19 +139,13 @@ def _limit(quota: Quota, grants: Sequence[Grant], gpus: int) -> LimitAfter:
     )
 
 
-def budgets_after(
-    viewer: User, path: str, gpu_seconds: int, cost: Decimal | None, *, now: datetime
-) -> tuple[BudgetAfter, ...]:
-    """Budgets in force of the project at `path` and all above it; three queries."""
-    project = get_visible_project(viewer, path)
-    budgets = Budget.objects.filter(
-        account__key__in=_keys(project), valid_from__lte=now, valid_until__gt=now
-    ).select_related("account__team", "account__project")
-    return tuple(_budget(budget, gpu_seconds, cost) for budget in budgets)
-
-
-def _budget(budget: Budget, gpu_seconds: int, cost: Decimal | None) -> BudgetAfter:
-    left = budget.limit - budget.committed - budget.spent
+def _budget(
+    budget: Budget, gpu_seconds: int, cost: Decimal | None, pledged: int = 0
+) -> BudgetAfter:
+    """`pledged`: what the job has committed of it already, in the budget's own measure."""
+    left = budget.limit - budget.committed - budget.spent + pledged
+    if pledged:
+        return _pledged(budget, left, pledged)
     if not budget.is_money:
         need, unit = gpu_seconds, "GPU-hours"
         now_left, after = Decimal(left) / _S_PER_HOUR, Decimal(left - need) / _S_PER_HOUR
@@ -121,6 +167,26 @@ def _budget(budget: Budget, gpu_seconds: int, cost: Decimal | None) -> BudgetAft
         enforcement=budget.enforcement,
         is_over=need_money is None or need_money > left,
         commits_at=budget.commits_at,
+    )
+
+
+def _pledged(budget: Budget, left: int, pledged: int) -> BudgetAfter:
+    """At the price at which it was committed."""
+
+    def told(figure: int) -> Decimal:
+        return from_steps(figure) if budget.is_money else Decimal(figure) / _S_PER_HOUR
+
+    unit = budget.currency if budget.is_money else "GPU-hours"
+    after = told(left - pledged)
+    return BudgetAfter(
+        _whose(budget.account),
+        unit,
+        told(left),
+        after,
+        budget.enforcement,
+        False,
+        budget.commits_at,
+        True,
     )
 
 

@@ -1,0 +1,113 @@
+"""What is free over time: as it was by every second's record, as it comes if nothing new starts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from scheduler.models import MaintenanceWindow
+from scheduler.selectors.machines.room import room_over_time
+from scheduler.services.nodes import drain_node
+from tests import scenes
+from tests.pages.test_budgets import statements
+from tests.pages.yard import book_soon
+from tests.scenes import at, ended, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=2, gpus=4)
+
+
+def run(alice, project, node, since, *, gpus=1, until=None, limit="2h"):
+    job = submit(alice, project, gpus_per_node=gpus, time_limit=limit, now=since)
+    attempt = start(job, node, now=since)
+    sync(node, running(attempt), now=since)
+    if until is not None:
+        sync(node, ended(attempt), now=until)
+    return job
+
+
+def seen(viewer, begin, end, now, **more):
+    """Of the only pool: past, latest and likely as counts by whole hours from noon."""
+    (room,) = room_over_time(viewer, start=at(begin), end=at(end), now=at(now), **more)
+    told = []
+    for points in (room.past, room.latest, room.likely):
+        told.append({(moment - scenes.NOON) / HOUR: count for moment, count in points})
+    return room, *told
+
+
+def test_what_was_is_what_the_record_says(alice, project, cluster):
+    one, two = cluster.nodes
+    run(alice, project, one, at(3600), gpus=3, until=at(7200))
+    run(alice, project, two, at(5400), gpus=1, until=at(3 * 3600))
+    room, past, latest, likely = seen(alice, 0, 4 * 3600, 5 * 3600)
+    assert (room.total, latest, likely) == (8, {}, {})
+    # Eight GPUs; the first run takes three from one o'clock on, the second one from half past.
+    assert [past[hour] for hour in (0.5, 1, 1.5, 2, 2.5, 3)] == [8, 5, 4, 7, 7, 8]
+    room, past, *_ = seen(alice, 0, 4 * 3600, 5 * 3600, whole_nodes=True)
+    assert room.total == 2
+    assert [past[hour] for hour in (0.5, 1, 1.5, 2, 2.5, 3)] == [2, 1, 0, 1, 1, 2]
+
+
+def test_what_comes_is_by_limits_by_runs_alike_and_less_what_is_planned(
+    root, alice, lead, project, cluster
+):
+    one, two = cluster.nodes
+    for _ in range(3):
+        run(alice, project, two, at(0), until=at(1800))
+    run(alice, project, one, at(3600), gpus=1, limit="3h")
+    run(alice, project, two, at(3600), gpus=2, limit="1h")
+    _, past, latest, likely = seen(alice, 0, 6 * 3600, 3660)
+    now = 3660 / 3600
+    assert past and max(past) < now
+    assert (latest[now], latest[2.1], latest[4.1]) == (5, 7, 8)
+    # Such runs usually take half an hour.
+    assert likely[1.6] > latest[1.6] == 5
+    MaintenanceWindow.objects.create(
+        pool=cluster.pool, from_at=at(5 * 3600), until_at=at(9 * 3600), reason="fans"
+    )
+    _, _, latest, _ = seen(alice, 0, 6 * 3600, 3660)
+    assert latest[4.5] == 8 and latest[5] == latest[5.5] == 0
+    drain_node(actor=root, node=two, reason="fans")
+    _, _, latest, _ = seen(alice, 0, 6 * 3600, 3660)
+    assert latest[4.5] == 4
+
+
+def test_the_page_says_it_in_a_picture_a_sentence_and_a_table(
+    client, root, alice, lead, project, cluster
+):
+    now = timezone.now()
+    run(alice, project, cluster.node(1), now, gpus=4, limit="2h")
+    book_soon(lead, project, cluster.pool, nodes=1)
+    client.force_login(alice)
+    url = reverse("cluster_room")
+    page = client.get(url, {"span": "6h", "of": "nodes", "need": "2"})
+    text = page.content.decode()
+    assert 'aria-label="Free in default: 2 in all' in text and "needs 2" in text
+    assert "1 free now" in text and "2 are free together" in text
+    table = client.get(url, {"span": "6h", "view": "list"}).content.decode()
+    assert '<svg class="gantt"' not in table and "At the latest" in table
+    odd = client.get(url, {"of": "racks", "need": "-1", "pool": "none", "x": "1"})
+    assert odd.status_code == 200
+    for words in ("need: ", "pool: there is no pool", "of: "):
+        assert words in odd.content.decode()
+    part = client.get(url, {"part": "live"}).content.decode()
+    assert part.strip().startswith("<div") and "<html" not in part
+
+
+def test_it_asks_as_much_for_many_nodes_and_jobs(root, alice, project, cluster):
+    counts = []
+    for number in range(2):
+        run(alice, project, cluster.node(1), at(0))
+        with statements() as asked:
+            room_over_time(alice, start=at(0), end=at(7200), now=at(3600))
+        counts.append(len(asked))
+        scenes.add_node(cluster, f"more-{number}", 8)
+    assert counts[0] == counts[1] <= 6
