@@ -12,20 +12,19 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from portal.pages.access import page, viewer_of
-from portal.pages.job_rows import job_rows
+from portal.pages.job_rows import JobRow, rows_and_sets
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.welcome import setup_steps
 from portal.reports.windows import draw_windows
 from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
-from scheduler.selectors.jobs import home_jobs
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.sessions import session_cards, visible_sessions
 from scheduler.selectors.sessions.cards import SessionCard
 from scheduler.selectors.sharing.bars import budget_bars, quota_bars
 from scheduler.selectors.tables.around import MOST_TOPICS
 from scheduler.selectors.tables.beginning import beginning_of
-from scheduler.selectors.tables.home import beside_jobs
+from scheduler.selectors.tables.home import beside_jobs, home_jobs
 
 
 @page("GET")
@@ -42,14 +41,14 @@ def home(request: HttpRequest) -> HttpResponseBase:
         side = {"projects": beside.projects, "now": now, **_around(viewer, now, scope)}
         return render(request, "home.html#side", side)
     jobs = home_jobs(viewer, now=now, within=scope)
-    rows = {row.job.pk: row for row in job_rows(viewer, jobs.everything, now=now)}
+    rows = {row.job.pk: row for row in rows_and_sets(viewer, jobs.everything, now=now)}
     live = [rows[job.pk] for job in jobs.live]
     waiting = [rows[job.pk] for job in jobs.waiting]
     windows, axis = draw_windows([(row.start_p50, row.start_p90) for row in waiting], now=now)
     hourly = [row.hourly for row in live if row.hourly is not None]
     context = {
         "live": live,
-        "live_gpus": sum(row.job.gpus for row in live),
+        "live_gpus": sum(map(_gpus_now, live)),
         "live_hourly": sum(hourly) if hourly else None,
         "sessions": _sessions(viewer, jobs.live, now),
         "waiting": list(zip(waiting, windows, strict=True)),
@@ -69,6 +68,11 @@ def home(request: HttpRequest) -> HttpResponseBase:
         return render(request, "home.html#lists", context)
     told = {"announcements": beside.announcements}
     return render(request, "home.html", context | told | _around(viewer, now, scope))
+
+
+def _gpus_now(row: JobRow) -> int:
+    """Of an array that of all its tasks that run."""
+    return row.job.gpus * (1 if row.view is None else row.view.live)
 
 
 def _sessions(viewer: User, live: Sequence[Job], now: datetime) -> list[SessionCard]:

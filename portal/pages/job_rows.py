@@ -46,6 +46,11 @@ class JobRow:
         return self.job.started_at + timedelta(seconds=self.job.time_limit_s)
 
     @property
+    def total(self) -> Decimal | None:
+        """What it costs; of a set all its tasks."""
+        return self.cost if self.view is None else self.view.cost
+
+    @property
     def start_p50(self) -> datetime | None:
         """When it probably starts; None while it does not wait for its turn, or nobody knows."""
         return start_window(self.job)[0]
@@ -80,7 +85,12 @@ def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[J
             sets.add(job.job_set)
     told = so_far(viewer, jobs, sets=sets, now=now)
     views = set_views(viewer, sets, now=now, costs=told.sets) if sets else {}
-    return [replace(row, view=views.get(row.job.job_set_id or 0)) for row in _rows(jobs, told, now)]
+    return [
+        replace(row, view=view, hourly=told.sets_hourly.get(view.job_set.pk))
+        if (view := views.get(row.job.job_set_id or 0))
+        else row
+        for row in _rows(jobs, told, now)
+    ]
 
 
 def rows_of_set(

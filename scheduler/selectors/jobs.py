@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import reduce
-from operator import or_
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
@@ -17,7 +15,6 @@ from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
-from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.spec import JobSpec
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -143,10 +140,12 @@ def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:
     return jobs
 
 
-def one_of_each_set(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Of the tasks of a set among `jobs` the latest alone, which stands for all of them."""
-    later = jobs.order_by().filter(job_set=OuterRef("job_set"), pk__gt=OuterRef("pk"))
-    return jobs.filter(Q(job_set__isnull=True) | ~Exists(later.values("pk")))
+def one_of_each_set(jobs: QuerySet[Job], *, first: bool = False) -> QuerySet[Job]:
+    """Of the tasks of a set among `jobs` the latest alone, or the `first`, which stands for all of
+    them."""
+    beyond = {"pk__lt" if first else "pk__gt": OuterRef("pk")}
+    others = jobs.order_by().filter(job_set=OuterRef("job_set"), **beyond)
+    return jobs.filter(Q(job_set__isnull=True) | ~Exists(others.values("pk")))
 
 
 def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
@@ -222,45 +221,6 @@ def shown_spec(viewer: User, job: Job) -> JobSpec:
     """The job's spec; only its owner sees the values of variables that hold secrets."""
     spec = JobSpec.model_validate(job.spec)
     return spec if job.owner_id == viewer.pk else spec.for_others()
-
-
-@dataclass(frozen=True, slots=True)
-class HomeJobs:
-    """A person's own jobs by what they do now; `cut`: of which of them there are more."""
-
-    live: list[Job]
-    waiting: list[Job]
-    finished: list[Job]
-    cut: frozenset[str] = frozenset()
-
-    @property
-    def everything(self) -> list[Job]:
-        """All of them."""
-        return [*self.live, *self.waiting, *self.finished]
-
-
-def home_jobs(
-    viewer: User, *, now: datetime, limit: int = 12, within: Scope = EVERYTHING
-) -> HomeJobs:
-    """The viewer's own jobs: running, waiting, and finished in the last week. One query."""
-    mine = Job.objects.filter(within.part_of("project"), owner=viewer)
-    week = now - timedelta(days=7)
-    parts = (
-        mine.filter(state__in=LIVE_JOB_STATES).order_by("-started_at", "-id"),
-        mine.filter(state__in=WAITING_JOB_STATES).order_by("-tier", "queued_at"),
-        mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week).order_by("-ended_at"),
-    )
-    is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
-    found = list(visible_jobs(viewer).filter(is_one))
-    states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
-    live, waiting, ended = ([job for job in found if job.state in these] for these in states)
-    lists = {"live": live, "waiting": waiting, "finished": ended}
-    return HomeJobs(
-        sorted(live, key=lambda job: (job.started_at or now, job.pk), reverse=True)[:limit],
-        sorted(waiting, key=lambda job: (-job.tier, job.queued_at))[:limit],
-        sorted(ended, key=lambda job: job.ended_at or now, reverse=True)[:limit],
-        frozenset(name for name, jobs in lists.items() if len(jobs) > limit),
-    )
 
 
 def own_jobs(viewer: User) -> QuerySet[Job]:

@@ -26,7 +26,7 @@ from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.tables.so_far import costs_of_sets
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES, JobState
 
 _NO_SET = "There is no such set of jobs for you."
 # How long a task ran that has ended.
@@ -75,6 +75,16 @@ class SetView:
     def finished(self) -> int:
         """Tasks that have ended, however."""
         return sum(self.counts[state] for state in FINAL_JOB_STATES)
+
+    @property
+    def live(self) -> int:
+        """Tasks that hold their devices."""
+        return sum(self.counts[state] for state in LIVE_JOB_STATES)
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that are still to start."""
+        return sum(self.counts[state] for state in WAITING_JOB_STATES)
 
 
 def visible_sets(viewer: User) -> QuerySet[JobSet]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.services.errors import Forbidden, Invalid
@@ -14,11 +15,13 @@ from scheduler.services.nodes import drain_node
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.waits import record_waits
+from scheduler.states import EndReason
 from tests import requesting, scenes
 from tests.scenes import ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
+OUTCOMES = {0: EndReason.COMPLETED, 3: EndReason.EXIT_CODE}
 
 
 def _home(client, user):
@@ -161,3 +164,30 @@ def test_windows_share_an_axis_that_shows_the_latest_of_them(client, root, alice
     # 20 of 72 hours from now, on an axis of a thousand.
     assert '<rect class="w50" x="278"' in page or '<rect class="w50" x="277"' in page
     assert "start unknown" in page
+
+
+def test_an_array_is_one_row_with_its_counts(client, root, alice, bob, project):
+    cluster = scenes.build_cluster(root, gpus=4)
+    now = timezone.now()
+    sweep = submit(alice, project, name="sweep", array="0-5%4", now=now).job_set
+    tasks = list(sweep.tasks.order_by("array_index"))
+    for number, code in enumerate((0, 3, 0)):
+        attempt = start(tasks[number], cluster.node(1), now=now)
+        sync(cluster.node(1), ended(attempt, reason=OUTCOMES[code], exit_code=code), now=now)
+    for task in tasks[3:5]:
+        attempt = start(task, cluster.node(1), now=now)
+        sync(cluster.node(1), running(attempt), now=now)
+    page = _home(client, alice)
+    # Under what is active and under what waits; it has not finished.
+    address = reverse("sets:detail", args=[sweep.pk])
+    assert page.count(f'href="{address}"') == page.count("sweep") == 2
+    assert "3 of 6 ended, 1 failed" in page and "2 tasks now" in page and "1 task waits" in page
+    assert "2 GPUs · 7.20 EUR an hour" in page and "Recently finished" not in page
+    for task in tasks[3:5]:
+        sync(cluster.node(1), ended(task.attempts.get()), now=now)
+    attempt = start(tasks[5], cluster.node(1), now=now)
+    sync(cluster.node(1), ended(attempt), now=now)
+    page = _home(client, alice)
+    assert "Recently finished" in page and page.count("sweep") == 1
+    assert ">6 tasks<" in page and ">5 succeeded<" in page and ">1 failed<" in page
+    assert "sweep" not in _home(client, bob)

@@ -1,22 +1,26 @@
-"""What stands on the home page beside jobs, quotas and pools."""
+"""What stands on the home page: one's own jobs, and what is beside them, quotas and pools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 
-from django.db.models import TextField, Value
+from django.db.models import Q, TextField, Value
 from django.db.models.functions import Concat
 
 from accounts.models import User
 from accounts.selectors import submittable_projects
+from scheduler.models import Job
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
-from scheduler.selectors.jobs import visible_jobs
-from scheduler.selectors.saved.scopes import Scope
+from scheduler.selectors.jobs import one_of_each_set, visible_jobs
+from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.selectors.tables.together import Part, Small, together
 from scheduler.selectors.waits.deciding import Decided, decided_by, leases
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES
 
 MOST_DRAFTS = 3
 _PATH = Concat("team__slug", Value("/"), "slug", output_field=TextField())
@@ -83,3 +87,53 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
 
 def _by_path(projects: list[Small]) -> list[Small]:
     return sorted(projects, key=lambda one: one.word.split("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class HomeJobs:
+    """A person's own jobs by what they do now, of the tasks of an array one in each list; `cut`: of
+    which of them there are more."""
+
+    live: list[Job]
+    waiting: list[Job]
+    finished: list[Job]
+    cut: frozenset[str] = frozenset()
+
+    @property
+    def everything(self) -> list[Job]:
+        """All of them."""
+        return [*self.live, *self.waiting, *self.finished]
+
+
+def home_jobs(
+    viewer: User, *, now: datetime, limit: int = 12, within: Scope = EVERYTHING
+) -> HomeJobs:
+    """The viewer's own jobs: running, waiting, and finished in the last week. One query.
+
+    Of an array that waits the first task stands there, which starts next; an array has finished
+    once none of its tasks runs or waits above.
+    """
+    mine = Job.objects.filter(within.part_of("project"), owner=viewer)
+    week = now - timedelta(days=7)
+    live_ones = one_of_each_set(mine.filter(state__in=LIVE_JOB_STATES))
+    waits = one_of_each_set(mine.filter(state__in=WAITING_JOB_STATES), first=True)
+    over = one_of_each_set(mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week))
+    parts = (
+        live_ones.order_by("-started_at", "-id"),
+        waits.order_by("-tier", "queued_at"),
+        over.order_by("-ended_at"),
+    )
+    is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
+    found = list(visible_jobs(viewer).filter(is_one))
+    states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
+    live, waiting, ended = ([job for job in found if job.state in these] for these in states)
+    lists = {"live": live, "waiting": waiting, "finished": ended}
+    cut = frozenset(name for name, jobs in lists.items() if len(jobs) > limit)
+    above = {job.job_set_id for job in (*live, *waiting)} - {None}
+    ended = [job for job in ended if job.job_set_id not in above]
+    return HomeJobs(
+        sorted(live, key=lambda job: (job.started_at or now, job.pk), reverse=True)[:limit],
+        sorted(waiting, key=lambda job: (-job.tier, job.queued_at))[:limit],
+        sorted(ended, key=lambda job: job.ended_at or now, reverse=True)[:limit],
+        cut,
+    )

@@ -22,14 +22,15 @@ from scheduler.states import LIVE_JOB_STATES, NodeState
 @dataclass(frozen=True, slots=True)
 class SoFar:
     """As of now: what `jobs` and `sets` have cost, by number, where the viewer may see it, and what
-    live jobs cost an hour (`hourly`); the live jobs on a node that is `silent`, and the names of
-    the `nodes` that live jobs are on."""
+    live jobs and those of sets cost an hour (`hourly`, `sets_hourly`); the live jobs on a node that
+    is `silent`, and the names of the `nodes` that live jobs are on."""
 
     jobs: Mapping[int, Decimal]
     sets: Mapping[int, Decimal]
     silent: frozenset[int]
     hourly: Mapping[int, Decimal]
     nodes: Mapping[int, set[str]]
+    sets_hourly: Mapping[int, Decimal]
 
 
 def so_far(
@@ -43,19 +44,23 @@ def so_far(
     rates = _charged(shown, of_sets)
     silent = set()
     hourly: dict[int, Decimal] = {}
+    sets_hourly: dict[int, Decimal] = {}
     nodes: dict[int, set[str]] = {}
     for job, job_set, node, name, ended_at, *held in _open(live, of_sets):
         if job in live and ended_at is None:
             if node in (NodeState.SILENT, NodeState.LOST):
                 silent.add(job)
             nodes.setdefault(job, set()).add(name)
+        an_hour = _an_hour(rates, now, *held)
         if job in live and job in shown:
-            hourly[job] = hourly.get(job, Decimal(0)) + _an_hour(rates, now, *held)
+            hourly[job] = hourly.get(job, Decimal(0)) + an_hour
+        if job_set in of_sets:
+            sets_hourly[job_set] = sets_hourly.get(job_set, Decimal(0)) + an_hour
         cost = sum((cost_of(*priced) for priced in _uncharged(rates, now, *held)), Decimal(0))
         for costs, number in ((shown, job), (of_sets, job_set)):
             if number in costs:
                 costs[number] += cost
-    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes)
+    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes, sets_hourly)
 
 
 def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
