@@ -136,25 +136,26 @@ class Browser:
         return self._told(json.loads(self._read()))
 
     def _read(self) -> str:
-        return str(self._value(_READ))
+        return str(self.value(_READ))
 
-    def _value(self, expression: str) -> Any:
+    def value(self, expression: str) -> Any:
+        """What it is on the page."""
         return self.ask("Runtime.evaluate", expression=expression)["result"].get("value")
 
     def path(self) -> str:
         """Of the address that is open."""
-        return str(self._value("location.pathname"))
+        return str(self.value("location.pathname"))
 
     def click(self, selector: str) -> None:
         """Press the mouse in the middle of the first of these that is seen."""
-        x, y = json.loads(self._value(_MIDDLE % json.dumps(selector)))
+        x, y = json.loads(self.value(_MIDDLE % json.dumps(selector)))
         self._events.clear()
         self._press(x, y)
 
     def until(self, expression: str) -> None:
         """Wait until this holds on the page; a page that is being left has no answer."""
         deadline = time.monotonic() + _PATIENCE_S
-        while not self._value(expression):
+        while not self.value(expression):
             if time.monotonic() > deadline:
                 raise StackProblem(f"the page never had {expression}")
             self._settle(0.02)
@@ -198,13 +199,17 @@ class Browser:
         """Presses beside everything and on each menu, the tab key, the sheet of shortcuts."""
         self._press(640, 8)
         for key, code, text in (("Tab", 9, ""), ("?", 191, "?"), ("Escape", 27, "")):
-            self._key(key, code, text)
-        for place in json.loads(self._value(_MENUS)):
+            self._send(key, code, text)
+        for place in json.loads(self.value(_MENUS)):
             for _ in ("open", "shut"):
                 self._press(*place)
                 self._settle(0.1)
 
-    def _key(self, key: str, code: int, text: str) -> None:
+    def key(self, letter: str) -> None:
+        """Press and let go a small letter."""
+        self._send(letter, ord(letter.upper()), letter)
+
+    def _send(self, key: str, code: int, text: str) -> None:
         for kind in ("keyDown", "keyUp"):
             self.ask(
                 "Input.dispatchKeyEvent", type=kind, key=key, text=text, windowsVirtualKeyCode=code

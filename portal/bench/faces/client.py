@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from portal.bench.faces.chromium import Browser, chromium
+from portal.bench.faces.following import follow
 from portal.bench.faces.newcomer import first_lines
 from portal.bench.faces.staying import stay_open
 from portal.bench.figures import add_strict, client, machine, percentile, spec, tell
@@ -16,7 +17,7 @@ from portal.embedded.programs import LocalNode
 from portal.embedded.stack import Stack
 from portal.embedded.temporary import temporary_stack
 
-MOST = {"visits": 100, "samples": 100, "tab_minutes": 240}
+MOST = {"visits": 100, "samples": 100, "tab_minutes": 240, "log_seconds": 600}
 # Plotly is on pages that draw charts, and on no other.
 _CHARTS = ("/jobs/{job}/", "/jobs/{job}/metrics/", "/usage/")
 PAGES = (
@@ -52,6 +53,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how long a running job's page stays open; default %(default)s",
     )
     parser.add_argument(
+        "--log-seconds",
+        type=int,
+        default=60,
+        help="how long a log of 500 lines a second is followed; default %(default)s",
+    )
+    parser.add_argument(
         "--samples", type=int, default=20, help="submitted by clicks; default %(default)s"
     )
     add_strict(parser)
@@ -71,6 +78,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
                 if (figures := _page(browser, stack, page.format(job=job), options["visits"]))
             }
             tab = stay_open(browser, stack, api, options["tab_minutes"])
+            log = follow(browser, stack, api, options["log_seconds"])
             browser.sign_in(stack.address, signed_in(stack, "alice"))
             newcomer = first_lines(browser, stack, api, options["samples"])
     over = [
@@ -79,7 +87,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         for measure, value, budget in _limits(page.replace(str(job), "{job}"), figures)
         if value > budget
     ]
-    over += tab.pop("over_budget") + newcomer.pop("over_budget")
+    over += [each for one in (tab, log, newcomer) for each in one.pop("over_budget")]
     return {
         "bench": "client",
         "visits": options["visits"],
@@ -88,6 +96,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "inp_ms": max(figures["inp_ms"] for figures in found.values()),
         "complaints": sorted({words for each in found.values() for words in each["complaints"]}),
         "tab": tab,
+        "log": log,
         "newcomer": newcomer,
         "over_budget": over,
         "by_page": found,

@@ -30,7 +30,7 @@ def stay_open(browser: Browser, stack: Stack, api: httpx.Client, minutes: int) -
     finally:
         # It would outlive its portal.
         api.post(f"/jobs/{job}/cancel/")
-        _wait(api, job, "cancelled")
+        wait_for(api, job, "cancelled")
 
 
 def _stay(browser: Browser, page: str, minutes: int) -> dict[str, Any]:
@@ -69,13 +69,14 @@ def _started(api: httpx.Client) -> int:
     """A job that prints a line a second for as long as the benchmark lasts."""
     wish = spec("bench-tab", script=_SCRIPT, time_limit="6h")
     job = int(api.post("/jobs/", json=wish).raise_for_status().json()["id"])
-    _wait(api, job, "running")
+    wait_for(api, job, "running")
     return job
 
 
-def _wait(api: httpx.Client, job: int, state: str) -> None:
+def wait_for(api: httpx.Client, job: int, state: str) -> None:
+    """Until the job is in this state; raises TimeoutError after a minute."""
     deadline = time.monotonic() + _PATIENCE_S
     while api.get(f"/jobs/{job}/").raise_for_status().json()["state"] != state:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the job of the open tab is not {state}")
+            raise TimeoutError(f"job {job} is not {state}")
         time.sleep(0.2)
