@@ -41,7 +41,9 @@ def home(request: HttpRequest) -> HttpResponseBase:
         side = {"projects": beside.projects, "now": now, **_around(viewer, now, scope)}
         return render(request, "home.html#side", side)
     jobs = home_jobs(viewer, now=now, within=scope)
-    rows = {row.job.pk: row for row in rows_and_sets(viewer, jobs.everything, now=now)}
+    rows = {
+        row.job.pk: row for row in rows_and_sets(viewer, jobs.everything, now=now, known=jobs.told)
+    }
     live = [rows[job.pk] for job in jobs.live]
     waiting = [rows[job.pk] for job in jobs.waiting]
     windows, axis = draw_windows([(row.start_p50, row.start_p90) for row in waiting], now=now)

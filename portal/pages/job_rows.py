@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,7 +11,7 @@ from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.queues import place_in_line
-from scheduler.selectors.sets import SetInFull, SetView, set_view, set_views
+from scheduler.selectors.sets import SetInFull, SetView, Told, set_view, set_views
 from scheduler.selectors.tables.so_far import SoFar, so_far
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier
 
@@ -75,8 +75,15 @@ def start_window(job: Job) -> tuple[datetime | None, datetime | None]:
     return first, last
 
 
-def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:
-    """As `job_rows`, tasks of sets as their set; one statement more, however many sets."""
+def rows_and_sets(
+    viewer: User,
+    jobs: Iterable[Job],
+    *,
+    now: datetime,
+    known: Mapping[int, Told] | None = None,
+) -> list[JobRow]:
+    """As `job_rows`, tasks of sets as their set; one statement more, however many sets, unless it
+    is `known` what their tasks are at."""
     jobs, sets = list(jobs), set()
     for job in jobs:
         if job.job_set is not None:
@@ -84,7 +91,10 @@ def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[J
             job.job_set.project = job.project
             sets.add(job.job_set)
     told = so_far(viewer, jobs, sets=sets, now=now)
-    views = set_views(viewer, sets, now=now, costs=told.sets) if sets else {}
+    if known is not None:
+        views = {s.pk: set_view(s, known[s.pk], told.sets.get(s.pk), now=now) for s in sets}
+    else:
+        views = set_views(viewer, sets, now=now, costs=told.sets) if sets else {}
     return [
         replace(row, view=view, hourly=told.sets_hourly.get(view.job_set.pk))
         if (view := views.get(row.job.job_set_id or 0))

@@ -109,23 +109,37 @@ def get_visible_set(viewer: User, pk: int) -> JobSet:
 def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     """As `get_visible_set`, with what `set_views` counts and the sets that run it again, in the
     same statement."""
-    tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
-    succeeded = tasks.filter(state=JobState.SUCCEEDED).values("job_set")
     again = JobSet.objects.filter(rerun_of=OuterRef("pk")).order_by()
+    tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
     rows = visible_sets(viewer).annotate(
+        **told_along("pk"),
         states_=as_rows(tasks, "array_index", "state"),
-        mean_=Subquery(succeeded.annotate(mean=Avg(_TOOK)).values("mean")),
         reruns_=as_rows(again, "id"),
     )
     found: Any = rows.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if found is None:
         raise NotFound(_NO_SET)
     states = tuple(JobState(state) for _, state in sorted(rows_in(found.states_)))
-    counts: dict[str, int] = dict.fromkeys(map(str, JobState), 0)
-    for state in states:
-        counts[state] += 1
     reruns = sorted(number for (number,) in rows_in(found.reruns_))
-    return SetInFull(found, Told(counts, found.mean_), states, tuple(reruns))
+    return SetInFull(found, told_in(found), states, tuple(reruns))
+
+
+def told_along(job_set: str) -> dict[str, Any]:
+    """What the tasks of a set are at, to come with rows that name the set by this column."""
+    tasks = Job.objects.filter(job_set=OuterRef(job_set)).order_by()
+    by_state = tasks.values_list("state").annotate(count_=Count("pk"))
+    succeeded = tasks.filter(state=JobState.SUCCEEDED).values("job_set")
+    return {
+        "counts_": as_rows(by_state, "state", "count_"),
+        "mean_": Subquery(succeeded.annotate(mean=Avg(_TOOK)).values("mean")),
+    }
+
+
+def told_in(found: Any) -> Told:
+    """The same from such a row."""
+    counts: dict[str, int] = dict.fromkeys(JobState, 0)
+    counts |= {JobState(state): count for state, count in rows_in(found.counts_)}
+    return Told(counts, found.mean_)
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from django.utils import timezone
 
-from accounts.errors import NotFound
+from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.selectors import get_visible_project
 from scheduler.conf import load_conf
@@ -119,9 +119,9 @@ class WaitingQuote:
 
 
 def quote_waiting(viewer: User, job: Job, *, now: datetime) -> WaitingQuote:
-    """Of a job whose costs the viewer may see; else raises NotFound. Seven queries at most."""
+    """Of a job whose costs the viewer may see; else raises Forbidden. Seven queries at most."""
     if not may_see_cost(viewer, job):
-        raise NotFound("There is no such job for you.")
+        raise Forbidden("Your role may see this job, but not what it costs.")
     spec = job.spec
     words = (spec.get("command") or (), spec.get("script") or "")
     found = read_run_times().spread_s(job.project_id, *words, job.gpus)

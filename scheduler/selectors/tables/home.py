@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -14,6 +14,7 @@ from django.db.models.functions import Concat
 from accounts.models import User
 from accounts.selectors import submittable_projects
 from scheduler.models import Job
+from scheduler.selectors import sets
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import one_of_each_set, visible_jobs
@@ -92,12 +93,13 @@ def _by_path(projects: list[Small]) -> list[Small]:
 @dataclass(frozen=True, slots=True)
 class HomeJobs:
     """A person's own jobs by what they do now, of the tasks of an array one in each list; `cut`: of
-    which of them there are more."""
+    which of them there are more; `told`: by array, what its tasks are at."""
 
     live: list[Job]
     waiting: list[Job]
     finished: list[Job]
     cut: frozenset[str] = frozenset()
+    told: Mapping[int, sets.Told] = field(default_factory=dict)
 
     @property
     def everything(self) -> list[Job]:
@@ -124,7 +126,7 @@ def home_jobs(
         over.order_by("-ended_at"),
     )
     is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
-    found = list(visible_jobs(viewer).filter(is_one))
+    found = list(visible_jobs(viewer).filter(is_one).annotate(**sets.told_along("job_set")))
     states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
     live, waiting, ended = ([job for job in found if job.state in these] for these in states)
     lists = {"live": live, "waiting": waiting, "finished": ended}
@@ -136,4 +138,5 @@ def home_jobs(
         sorted(waiting, key=lambda job: (-job.tier, job.queued_at))[:limit],
         sorted(ended, key=lambda job: job.ended_at or now, reverse=True)[:limit],
         cut,
+        {job.job_set_id: sets.told_in(job) for job in found if job.job_set_id is not None},
     )
