@@ -11,7 +11,8 @@ from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.queues import place_in_line
-from scheduler.selectors.sets import SetInFull, SetView, Told, set_view, set_views
+from scheduler.selectors.sets import SetInFull, SetView, set_view, set_views
+from scheduler.selectors.tables.of_sets import Told
 from scheduler.selectors.tables.so_far import SoFar, so_far
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier
 

@@ -11,12 +11,8 @@ from typing import Any
 from django.db.models import (
     Avg,
     Count,
-    DurationField,
-    ExpressionWrapper,
-    F,
     OuterRef,
     QuerySet,
-    Subquery,
 )
 
 from accounts.errors import NotFound
@@ -25,21 +21,11 @@ from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
+from scheduler.selectors.tables.of_sets import TOOK, Told, told_along, told_in
 from scheduler.selectors.tables.so_far import costs_of_sets
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES, JobState
 
 _NO_SET = "There is no such set of jobs for you."
-# How long a task ran that has ended.
-_TOOK = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What the tasks of a set are at: how many by state, and how long those that succeeded took on
-    average, None while none has."""
-
-    counts: Mapping[str, int]
-    mean: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +110,6 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     return SetInFull(found, told_in(found), states, tuple(reruns))
 
 
-def told_along(job_set: str) -> dict[str, Any]:
-    """What the tasks of a set are at, to come with rows that name the set by this column."""
-    tasks = Job.objects.filter(job_set=OuterRef(job_set)).order_by()
-    by_state = tasks.values_list("state").annotate(count_=Count("pk"))
-    succeeded = tasks.filter(state=JobState.SUCCEEDED).values("job_set")
-    return {
-        "counts_": as_rows(by_state, "state", "count_"),
-        "mean_": Subquery(succeeded.annotate(mean=Avg(_TOOK)).values("mean")),
-    }
-
-
-def told_in(found: Any) -> Told:
-    """The same from such a row."""
-    counts: dict[str, int] = dict.fromkeys(JobState, 0)
-    counts |= {JobState(state): count for state, count in rows_in(found.counts_)}
-    return Told(counts, found.mean_)
-
-
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:
     """The tasks by index; none of a foreign set."""
     tasks = visible_jobs(viewer).filter(job_set=job_set).order_by("array_index")
@@ -178,7 +146,7 @@ def set_views(
     tasks = Job.objects.filter(job_set__in=sets).order_by()
     counts: dict[int, dict[str, int]] = {s.pk: dict.fromkeys(JobState, 0) for s in sets}
     means: dict[int, timedelta] = {}
-    told = tasks.values_list("job_set", "state").annotate(count=Count("pk"), mean=Avg(_TOOK))
+    told = tasks.values_list("job_set", "state").annotate(count=Count("pk"), mean=Avg(TOOK))
     for number, state, count, mean in told:
         counts[number][state] = count
         if state == JobState.SUCCEEDED and mean is not None:

@@ -14,11 +14,11 @@ from django.db.models.functions import Concat
 from accounts.models import User
 from accounts.selectors import submittable_projects
 from scheduler.models import Job
-from scheduler.selectors import sets
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import one_of_each_set, visible_jobs
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
+from scheduler.selectors.tables import of_sets
 from scheduler.selectors.tables.together import Part, Small, together
 from scheduler.selectors.waits.deciding import Decided, decided_by, leases
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES
@@ -99,7 +99,7 @@ class HomeJobs:
     waiting: list[Job]
     finished: list[Job]
     cut: frozenset[str] = frozenset()
-    told: Mapping[int, sets.Told] = field(default_factory=dict)
+    told: Mapping[int, of_sets.Told] = field(default_factory=dict)
 
     @property
     def everything(self) -> list[Job]:
@@ -126,7 +126,7 @@ def home_jobs(
         over.order_by("-ended_at"),
     )
     is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
-    found = list(visible_jobs(viewer).filter(is_one).annotate(**sets.told_along("job_set")))
+    found = list(visible_jobs(viewer).filter(is_one).annotate(**of_sets.told_along("job_set")))
     states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
     live, waiting, ended = ([job for job in found if job.state in these] for these in states)
     lists = {"live": live, "waiting": waiting, "finished": ended}
@@ -138,5 +138,5 @@ def home_jobs(
         sorted(waiting, key=lambda job: (-job.tier, job.queued_at))[:limit],
         sorted(ended, key=lambda job: job.ended_at or now, reverse=True)[:limit],
         cut,
-        {job.job_set_id: sets.told_in(job) for job in found if job.job_set_id is not None},
+        {job.job_set_id: of_sets.told_in(job) for job in found if job.job_set_id is not None},
     )
