@@ -30,8 +30,8 @@ from scheduler.selectors.cluster import (
     nodes_overview,
     pool_summaries,
 )
+from scheduler.selectors.freeing.emptying import emptying
 from scheduler.selectors.inbox import calls_along, keep_calls
-from scheduler.selectors.machines.emptying import emptying
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, place_of
 from scheduler.selectors.telemetry import node_series

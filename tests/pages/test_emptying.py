@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import AuditEvent
 from scheduler.models import Attempt, Job, Node
-from scheduler.selectors.machines.emptying import emptying
+from scheduler.selectors.freeing.emptying import emptying
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from tests import scenes
 from tests.pages.yard import build_yard

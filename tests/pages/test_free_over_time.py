@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import MaintenanceWindow
-from scheduler.selectors.calendar.room import room_over_time
+from scheduler.selectors.freeing.room import room_over_time
 from scheduler.services.nodes import drain_node
 from tests import scenes
 from tests.pages.test_budgets import statements

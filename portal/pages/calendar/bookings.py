@@ -27,7 +27,7 @@ from scheduler.selectors.calendar.bookings import (
     get_visible_booking,
 )
 from scheduler.selectors.cluster import visible_nodes
-from scheduler.selectors.machines.emptying import Holder, emptying
+from scheduler.selectors.freeing.emptying import Holder, emptying
 from scheduler.selectors.queues import get_visible_window, planned_views
 from scheduler.services.bookings import cancel_booking, plan_booking
 from scheduler.services.bookings.checking import check_booking

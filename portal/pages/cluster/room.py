@@ -17,8 +17,8 @@ from portal.pages.access import choice, page, viewer_of
 from portal.pages.cluster.gantt import LABEL, WIDTH, Scale, ticks
 from portal.pages.cluster.moments import SPANS, window_of
 from portal.pages.listing.leaves import leaf_of
-from scheduler.selectors.calendar.room import Point, PoolRoom, room_over_time
 from scheduler.selectors.cluster import visible_pools
+from scheduler.selectors.freeing.room import Point, PoolRoom, room_over_time
 
 PARAMETERS = ("span", "at", "from", "to", "pool", "of", "need", "view", "page", "part")
 _TOP, _HIGH = 28, 96

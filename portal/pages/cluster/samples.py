@@ -11,7 +11,7 @@ from portal.pages.cluster.racks import draw as draw_rack
 from portal.pages.cluster.room import draw_room
 from portal.pages.queue.week import week_picture
 from scheduler.models import Node, Pool
-from scheduler.selectors.calendar.room import PoolRoom
+from scheduler.selectors.freeing.room import PoolRoom
 from scheduler.selectors.machines.gpu_map import Holding, MapGpu, MapNode, Reading
 from scheduler.selectors.machines.timeline import Bar, Row
 from scheduler.selectors.waits.hours import HourCell

@@ -20,7 +20,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from scheduler.models import Node
 from scheduler.selectors.cluster import nodes_overview
-from scheduler.selectors.machines.emptying import Emptying, emptying
+from scheduler.selectors.freeing.emptying import Emptying, emptying
 from scheduler.services.nodes import drain_node, resume_node
 
 MOST = 200

@@ -33,7 +33,7 @@ from scheduler.models import Allocation, Device, Node, Pool
 from scheduler.selectors.books.seconds import within
 from scheduler.selectors.calendar.plans import Plan, plans_between
 from scheduler.selectors.cluster import visible_nodes
-from scheduler.selectors.machines.emptying import Emptying, emptying
+from scheduler.selectors.freeing.emptying import Emptying, emptying
 from scheduler.states import DeviceHealth, NodeState
 
 # Moments at which it is looked at, at most: as fine as a picture shows.

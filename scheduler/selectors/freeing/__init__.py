@@ -1,0 +1,1 @@
+"""When GPUs and nodes come free."""
