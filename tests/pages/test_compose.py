@@ -114,7 +114,7 @@ def test_bad_values_are_named_at_their_field(
     page = client.post(reverse("jobs:submit"), form_data(project, **{field: value}))
     assert page.status_code == 200
     assert field in page.context["form"].errors, page.context["form"].errors
-    assert words.lower() in str(page.context["form"].errors[field]).lower()
+    assert words.lower() in " ".join(page.context["form"].errors[field]).lower()
     assert Job.objects.count() == before
 
 
