@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -16,7 +17,7 @@ from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.holding.obstacles import pause_obstacle
 from scheduler.services.holding.recovering import storage_pause
-from scheduler.services.rows.updating import update_row
+from scheduler.services.rows.updating import update_rows
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.releasing import release_devices
@@ -40,9 +41,10 @@ from scheduler.states import (
 # These ends are the platform's own doing; they may happen any number of times.
 _WITHOUT_LIMIT = MADE_TO_MOVE | {EndReason.NODE_DRAINED, EndReason.BUDGET_SPENT}
 _REPORTED = (
-    "reported started_at ended_at exit_code end_reason detail log_expected checkpoint_pending "
-    "ran_until ran_told_at"
-).split()
+    *("reported", "started_at", "ended_at", "exit_code", "end_reason", "detail", "log_expected"),
+    *("checkpoint_pending", "ran_until", "ran_told_at"),
+)
+_reported_of = attrgetter(*_REPORTED)
 
 
 def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) -> None:
@@ -225,13 +227,14 @@ def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:
     }
 
 
-def keep_report(placement: Placement) -> None:
+def keep_reports(placements: Iterable[Placement]) -> None:
     """Write what was reported alone: the log's size belongs to `append_log`, at work meanwhile."""
-    update_row(Placement, placement.pk, {name: getattr(placement, name) for name in _REPORTED})
+    by_key = sorted(placements, key=lambda placement: placement.pk)
+    update_rows(Placement, _REPORTED, [(one.pk, _reported_of(one)) for one in by_key])
 
 
 def read_log_sizes(placements: Iterable[Placement]) -> None:
-    """How much of the logs is there, read after `keep_report` locked the rows.
+    """How much of the logs is there, read after `keep_reports` locked the rows.
 
     Whoever comes second, the end of a rank or the last of its log, so sees the other.
     """
@@ -262,7 +265,7 @@ def abandon_placements(
             placement.end_reason = reason
             placement.detail = detail
             placement.log_expected = placement.log_size
-            keep_report(placement)
+            keep_reports([placement])
             release_devices(placement, now=now)
     placements = list(attempt.placements.select_related("node").order_by("rank"))
     settle(attempt, placements, now=now)

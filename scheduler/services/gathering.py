@@ -27,6 +27,10 @@ class Step(IntEnum):
     RECORD = 6
     RECONSIDER = 7
     TELL = 8
+    # Rows of nodes are locked last of all, in the order of their ids, and changed then.
+    LOCK_NODES = 9
+    CALL_NODES = 10
+    HEAR_NODES = 11
 
 
 _Key = tuple[Step, Callable[..., object], tuple[tuple[str, Any], ...]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from django.db import connection
 from django.db.models import F
 
 from accounts.models import User
@@ -115,9 +116,21 @@ def tell_of_node(node_id: int) -> None:
 
 def change_desired(node_ids: Iterable[int]) -> None:
     """What these nodes should run has changed: raise their revision and wake their sync."""
+    if ids := sorted(set(node_ids)):
+        afterwards(Step.LOCK_NODES, lock_nodes, ids)
+        afterwards(Step.CALL_NODES, _raise_revisions, ids)
+
+
+def lock_nodes(node_ids: Iterable[int]) -> None:
+    """Lock these rows in the order of their ids, as everybody does who changes several."""
+    ids = set(node_ids)
+    if len(ids) > 1 and connection.features.has_select_for_update:
+        rows = Node.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+        list(rows.values_list("pk"))
+
+
+def _raise_revisions(node_ids: Sequence[int]) -> None:
     ids = sorted(set(node_ids))
-    if not ids:
-        return
     Node.objects.filter(pk__in=ids).update(desired_revision=F("desired_revision") + 1)
     for node_id in ids:
         tell_of_node(node_id)

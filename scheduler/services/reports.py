@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.db import transaction
@@ -15,7 +16,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.services import transitions
-from scheduler.services.attempts import keep_report, read_log_sizes, settle
+from scheduler.services.attempts import keep_reports, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
 from scheduler.services.nodes.identity import refuse_attempts_of_others
@@ -27,6 +28,7 @@ from scheduler.wire.messages import AttemptReport
 _MAX_PATCH = 256 * 1024
 # What decides whether a report is news.
 _TOLD = (
+    "node",
     "attempt",
     "rank",
     "reported",
@@ -49,9 +51,26 @@ _RANK = (
 )
 
 
-def _known_here(fences: Sequence[int], node: int) -> QuerySet[Placement]:
-    mine = Placement.objects.filter(node_id=node, attempt_id__in=fences)
-    return mine.select_related("attempt").only(*_TOLD).order_by()
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one node says of its attempts, and when it was heard.
+
+    `clock_ahead_s`: the node's clock less the server's.
+    """
+
+    node: Node
+    reports: Sequence[AttemptReport]
+    heard_at: datetime
+    clock_ahead_s: float = 0.0
+
+
+# One report that is news.
+_News = tuple[Told, AttemptReport]
+
+
+def _known_here(fences: Sequence[int], *nodes: int) -> QuerySet[Placement]:
+    here = Placement.objects.filter(node_id__in=nodes, attempt_id__in=fences)
+    return here.select_related("attempt").only(*_TOLD).order_by()
 
 
 def _locked(fences: Sequence[int]) -> QuerySet[Attempt]:
@@ -72,7 +91,6 @@ _KNOWN, _LOCKED = BuiltOnce(_known_here), BuiltOnce(_locked)
 _JOBS, _RANKS = BuiltOnce(_jobs), BuiltOnce(_ranks_of)
 
 
-@transaction.atomic(savepoint=False)
 def report_attempts(
     *, node: Node, reports: Sequence[AttemptReport], now: datetime, clock_ahead_s: float = 0.0
 ) -> set[int]:
@@ -83,27 +101,57 @@ def report_attempts(
     node was not heard meanwhile. `clock_ahead_s`: the node's clock less the server's. Raises
     AttemptOfAnother.
     """
-    fences = [report.fence for report in reports]
-    known = {placement.attempt_id: placement for placement in _KNOWN.read(fences, node.pk)}
-    forget = set()
+    return report_together([Told(node, reports, now, clock_ahead_s)], now=now)[0]
+
+
+@transaction.atomic(savepoint=False)
+def report_together(told: Sequence[Told], *, now: datetime) -> list[set[int]]:
+    """`report_attempts` for different nodes, in the order they were heard, with one transaction.
+
+    Equals one call for each, but for what nobody can have seen between them: an attempt whose ranks
+    begin or end together makes one move, and who spoke first is told to forget it as well.
+    """
+    fences = sorted({report.fence for one in told for report in one.reports})
+    if not fences:
+        return [set() for _ in told]
+    nodes = [one.node.pk for one in told]
+    # Few sizes make few statements.
+    nodes += nodes[-1:] * ((1 << (len(nodes) - 1).bit_length()) - len(nodes))
+    known = {(one.node_id, one.attempt_id): one for one in _KNOWN.read(fences, *nodes)}
+    forget, news = [], list[_News]()
+    for one in told:
+        over, new = _sorted_out(one, known, now)
+        forget.append(over)
+        news += ((one, report) for report in new)
+    if not news:
+        return forget
+    with gathering():
+        ended = _take_in(sorted(news, key=lambda one: one[1].fence), now)
+    for one, over in zip(told, forget, strict=True):
+        is_over = (report.fence for report in one.reports if report.state is AttemptState.ENDED)
+        over |= ended.intersection(is_over)
+    return forget
+
+
+def _sorted_out(
+    told: Told, known: Mapping[tuple[int, int], Placement], now: datetime
+) -> tuple[set[int], list[AttemptReport]]:
+    """The fences of what is over, and the reports that are news."""
+    forget: set[int] = set()
     news = []
-    if unknown := set(fences) - known.keys():
+    here = {report.fence: known.get((told.node.pk, report.fence)) for report in told.reports}
+    if unknown := {fence for fence, placement in here.items() if placement is None}:
         refuse_attempts_of_others(unknown)
-    for report in reports:
-        placement = known.get(report.fence)
+    for report in told.reports:
+        placement = here[report.fence]
         if placement is None or placement.attempt.state == AttemptState.ENDED:
             if report.state is AttemptState.ENDED:
                 forget.add(report.fence)
                 if placement is not None and placement.rank == report.rank:
-                    _take_late(placement, report, clock_ahead_s, now)
+                    _take_late(placement, report, told.clock_ahead_s, now)
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
-    if news:
-        with gathering():
-            forget |= _take_in(
-                node, sorted(news, key=lambda report: report.fence), now, clock_ahead_s
-            )
-    return forget
+    return forget, news
 
 
 def _is_news(placement: Placement, report: AttemptReport) -> bool:
@@ -117,45 +165,40 @@ def _is_news(placement: Placement, report: AttemptReport) -> bool:
     )
 
 
-def _take_in(
-    node: Node, news: Sequence[AttemptReport], now: datetime, clock_ahead_s: float
-) -> set[int]:
+def _take_in(news: Sequence[_News], now: datetime) -> set[int]:
     """Under the attempts' row locks, so that the last two ranks to end see each other.
 
     Everything is written down first and judged afterwards, attempt by attempt. Returns the fences
     of those that have ended for good, which nobody need report again.
     """
-    locked = {attempt.pk: attempt for attempt in _LOCKED.read([one.fence for one in news])}
+    fences = list(dict.fromkeys(report.fence for _, report in news))
+    locked = {attempt.pk: attempt for attempt in _LOCKED.read(fences)}
     jobs = {job.pk: job for job in _JOBS.read([one.job_id for one in locked.values()])}
     ranks: dict[int, list[Placement]] = {fence: [] for fence in locked}
     for placement in _RANKS.read(list(locked)):
         ranks[placement.attempt_id].append(placement)
     touched: dict[int, Placement] = {}
-    for report in news:
+    for told, report in news:
         attempt = locked[report.fence]
         if attempt.state == AttemptState.ENDED:
             continue
         attempt.job = jobs[attempt.job_id]
         of_all = ranks[attempt.pk]
-        mine = next(p for p in of_all if p.node_id == node.pk)
+        mine = next(p for p in of_all if p.node_id == told.node.pk)
         if mine.ended_at is not None and not mine.checkpoint_pending:
             continue
-        touched[attempt.pk] = mine
+        touched[mine.pk] = mine
         if mine.rank == 0:
-            take_in_checkpoint(attempt, report, clock_ahead_s=clock_ahead_s, now=now)
+            take_in_checkpoint(attempt, report, clock_ahead_s=told.clock_ahead_s, now=now)
         if mine.ended_at is None:
-            _apply(attempt, mine, report, of_all, clock_ahead_s, now)
+            _apply(attempt, mine, report, of_all, told, now)
         elif not report.checkpoint_pending:
             mine.checkpoint_pending = False
-            mine.save(update_fields=["checkpoint_pending"])
+    keep_reports(touched.values())
     read_log_sizes(touched.values())
-    for fence in touched:
+    for fence in dict.fromkeys(placement.attempt_id for placement in touched.values()):
         settle(locked[fence], ranks[fence], now=now)
-    return {
-        report.fence
-        for report in news
-        if report.state is AttemptState.ENDED and locked[report.fence].state == AttemptState.ENDED
-    }
+    return {fence for fence, attempt in locked.items() if attempt.state == AttemptState.ENDED}
 
 
 def _apply(
@@ -163,7 +206,7 @@ def _apply(
     mine: Placement,
     report: AttemptReport,
     placements: Sequence[Placement],
-    clock_ahead_s: float,
+    told: Told,
     now: datetime,
 ) -> None:
     _note_facts(attempt, report)
@@ -175,8 +218,9 @@ def _apply(
     if report.started_at is not None and mine.started_at is None:
         mine.started_at = _sane(report.started_at, attempt.assigned_at, now)
     if report.state is AttemptState.ENDED:
-        mine.ended_at = mine.ran_told_at = now
-        mine.ran_until = _ran_until(report, attempt.assigned_at, clock_ahead_s, now)
+        # Which rank ended first tells why: of many heard together too.
+        mine.ended_at = mine.ran_told_at = told.heard_at
+        mine.ran_until = _ran_until(report, attempt.assigned_at, told.clock_ahead_s, now)
         mine.exit_code = report.exit_code
         mine.end_reason = report.end_reason or EndReason.START_FAILED
         mine.detail = report.detail[:4000]
@@ -185,7 +229,6 @@ def _apply(
         mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
         mine.checkpoint_pending = report.checkpoint_pending and mine.rank == 0
         release_devices(mine, now=now)
-    keep_report(mine)
 
 
 def _take_late(

@@ -28,7 +28,7 @@ from scheduler.services.nodes.identity import (
 )
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.nodes.left_behind import note_left_behind
-from scheduler.services.nodes.orders import current_reply, known_to, reply_at
+from scheduler.services.nodes.orders import Asked, current_reply, known_to, replies_at
 from scheduler.services.reports import report_attempts
 from scheduler.services.rows.updating import update_row_reading
 from scheduler.services.telemetry import ingest_samples
@@ -66,8 +66,10 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
         return None
     # What it said of its devices may have changed the node's own row.
     is_as_read = request.troubles is None and request.devices is None and not request.checks
-    reply = reply_at if is_as_read else current_reply
-    return reply(node, forget, known=known_to(request), now=now)
+    known = known_to(request)
+    if is_as_read:
+        return replies_at([Asked(node, forget, known)], now=now)[0]
+    return current_reply(node, forget, known=known, now=now)
 
 
 def _foreign_tongue(node: Node, request: SyncRequest, now: datetime) -> Invalid:

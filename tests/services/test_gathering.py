@@ -76,8 +76,8 @@ def test_what_a_job_costs_in_statements(root, project):
             sync(node, *[ended(one) for one in attempts], now=at(3))
         counts[many] = len(ups), len(downs)
     for few, more in zip(counts[2], counts[8], strict=True):
-        # The placement, the attempt and the job are each a row of their own.
-        assert more - few == 3 * 6
+        # The attempt and the job are each a row of their own.
+        assert more - few == 2 * 6
 
 
 def test_work_is_done_in_order_once_and_not_after_an_error():

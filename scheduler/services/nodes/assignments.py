@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import QuerySet, TextField
@@ -99,8 +100,11 @@ def _ranks_of(fences: Sequence[int], _now: datetime) -> QuerySet[Placement, tupl
 _WHOLE, _GRANTS, _RANKS = BuiltOnce(_whole_of), BuiltOnce(_granted_to), BuiltOnce(_ranks_of)
 
 
-def assignments_of(placement_ids: Sequence[int], now: datetime) -> tuple[Assignment, ...]:
-    """Three statements for any number of placements, one more where any resumes."""
+def assignments_of(placement_ids: Sequence[int], now: datetime) -> dict[int, Assignment]:
+    """By placement, in the order of their attempts.
+
+    Three statements for any number of placements, one more where any resumes.
+    """
     told = [_Told(*row) for row in _WHOLE.rows(placement_ids, now)]
     grants: dict[int, _Grant] = {}
     for placement_id, *device in _GRANTS.rows(placement_ids, now):
@@ -110,21 +114,21 @@ def assignments_of(placement_ids: Sequence[int], now: datetime) -> tuple[Assignm
         addresses.setdefault(fence, []).append(address)
     resumed = {one.resumes for one in told if one.resumes is not None}
     earlier = Attempt.objects.in_bulk(list(resumed)) if resumed else {}
-    return tuple(
-        _assignment(
+    return {
+        one.pk: _assignment(
             one,
             tuple(addresses[one.fence]),
             grants.get(one.pk, _Grant()),
             earlier.get(one.resumes or 0),
         )
         for one in told
-    )
+    }
 
 
 def _assignment(
     told: _Told, addresses: tuple[str, ...], grant: _Grant, earlier: Attempt | None
 ) -> Assignment:
-    spec = JobSpec.model_validate(json.loads(told.spec))
+    spec = _spec_of(told.spec)
     stop = None
     if told.state == AttemptState.STOPPING:
         stop = StopOrder(_told_reason(told), told.stop_grace_s)
@@ -146,6 +150,12 @@ def _assignment(
         resume=_resume(earlier),
         stop=stop,
     )
+
+
+@lru_cache(maxsize=256)
+def _spec_of(text: str) -> JobSpec:
+    """The ranks of a gang are told of the same one, mostly one soon after the other."""
+    return JobSpec.model_validate(json.loads(text))
 
 
 def _told_reason(told: _Told) -> EndReason:

@@ -7,7 +7,7 @@ Of what an earlier instance of it was given and it does not report, it hears not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -76,91 +76,136 @@ def known_to(request: SyncRequest) -> Known:
     return Known(ranks, request.takes_kept, request.takes_token)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose reply: a node, the fences it may forget, and what it knows as `known_to` says.
+
+    `seen_revision`: no reply while the node's revision is this one.
+    """
+
+    node: Node
+    forget: Collection[int] = ()
+    known: Known = NOTHING
+    seen_revision: int | None = None
+
+
+# None where there is none yet; or why the node gets no other.
+Reply = SyncReply | Exception | None
+
+
 def current_reply(
     node: Node,
-    forget: Iterable[int] = (),
+    forget: Collection[int] = (),
     *,
     known: Known = NOTHING,
     now: datetime | None = None,
 ) -> SyncReply:
     """The complete truth for the node, read now; `known` as `known_to` says.
 
+    Raises Node.DoesNotExist when it is gone, and TokenDead where the token that the call has shown
+    is no longer its.
+    """
+    [answer] = current_replies([Asked(node, forget, known)], now=now)
+    if isinstance(answer, Exception):
+        raise answer
+    assert answer is not None
+    return answer
+
+
+def current_replies(asked: Sequence[Asked], *, now: datetime | None = None) -> list[Reply]:
+    """The complete truth for each of these nodes, read now.
+
     The revision is read first: if something changes in between, the node is told the newer state
     under the older number and asks again, which does no harm.
     """
     now = now or timezone.now()
-    _read_again(node, now)
-    return reply_at(node, forget, known=known, now=now)
+    rows = {pk: row for pk, *row in _ROW.read([one.node.pk for one in asked], now)}
+    found: list[Reply] = [_read_again(one.node, rows.get(one.node.pk), now) for one in asked]
+    due = [
+        place
+        for place, one in enumerate(asked)
+        if found[place] is None and one.node.desired_revision != one.seen_revision
+    ]
+    for place, reply in zip(due, replies_at([asked[place] for place in due], now=now), strict=True):
+        found[place] = reply
+    return found
 
 
-def reply_if_newer(node: Node, than: int, *, known: Known = NOTHING) -> SyncReply | None:
-    """As `current_reply`; None while the node's revision is the one it has seen."""
-    now = timezone.now()
-    _read_again(node, now)
-    return reply_at(node, known=known, now=now) if node.desired_revision != than else None
-
-
-def _read_again(node: Node, now: datetime) -> None:
-    """What a reply rests on of the node's own row; raises Node.DoesNotExist when it is gone, and
-    TokenDead where the token that the call has shown is no longer its."""
-    rows = _ROW.read([node.pk], now)
-    if not rows:
-        raise Node.DoesNotExist
-    revision, state, has_checks, next_token, token_hash, *old = rows[0]
+def _read_again(node: Node, row: Sequence[Any] | None, now: datetime) -> Reply:
+    """What a reply rests on of the node's own row; or why there is none."""
+    if row is None:
+        return Node.DoesNotExist()
+    revision, state, has_checks, next_token, token_hash, *old = row
     if node.shown_hash and not Rights(token_hash, *old).allow(node.shown_hash, now):
-        raise TokenDead
+        return TokenDead()
     node.desired_revision, node.state, node.has_checks = revision, state, bool(has_checks)
     node.token_hash, node.next_token = token_hash, next_token
+    return None
 
 
 def _row_of(nodes: Sequence[int], _now: datetime) -> QuerySet[Node, tuple[Any, ...]]:
-    read = ("desired_revision", "state", "has_checks", "next_token", *_RIGHTS)
+    read = ("pk", "desired_revision", "state", "has_checks", "next_token", *_RIGHTS)
     return Node.objects.filter(pk__in=nodes).order_by().values_list(*read)
 
 
 _ROW = BuiltOnce(_row_of)
 
 
-def reply_at(
-    node: Node,
-    forget: Iterable[int] = (),
-    *,
-    known: Known = NOTHING,
-    now: datetime,
-) -> SyncReply:
-    """As `current_reply`, under the revision and state that `node` was read with a moment ago."""
-    kept, told = list[int](), list[int]()
-    rows = _OPEN_HERE.rows([node.pk], now)
+def replies_at(asked: Sequence[Asked], *, now: datetime) -> list[SyncReply]:
+    """As `current_replies`, under the revisions and states that the nodes were read with a moment
+    ago, whatever they have seen. A fixed number of statements for any number of nodes."""
+    by_node: dict[int, list[tuple[Any, ...]]] = {one.node.pk: [] for one in asked}
+    for node_id, *row in _OPEN_HERE.rows(list(by_node), now):
+        by_node[node_id].append(tuple(row))
+    here = [_sorted_out(one.known, by_node[one.node.pk]) for one in asked]
+    wanted = [placement for told, _ in here for _, placement in told]
+    assignments = assignments_of(wanted, now) if wanted else {}
+    return [
+        SyncReply(
+            protocol=PROTOCOL,
+            revision=one.node.desired_revision,
+            node_state=NodeState(one.node.state),
+            # What has ended since is told no more.
+            assignments=tuple(assignments[pk] for _, pk in told if pk in assignments),
+            forget=tuple(sorted(one.forget)),
+            check=due_checks(one.node, now=now) if one.node.has_checks else (),
+            kept=tuple(kept),
+            next_token=_next_token(one),
+        )
+        for one, (told, kept) in zip(asked, here, strict=True)
+    ]
+
+
+def _sorted_out(
+    known: Known, rows: Sequence[tuple[Any, ...]]
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """Fence and placement of what is told whole, and the fences of what goes on as it was."""
+    told, kept = list[tuple[int, int]](), list[int]()
     for placement_id, fence, rank, left_since, state, master_port, extended in rows:
         is_known = (fence, rank) in known.ranks
         if left_since is not None and not is_known:
             continue
         if state == AttemptState.STOPPING:
-            told.append(placement_id)
+            told.append((fence, placement_id))
         elif is_known and known.is_kept and extended is None:
             kept.append(fence)
         elif rank == 0 or master_port is not None:
             # Ranks above 0 start once rank 0's node has reported its port.
-            told.append(placement_id)
-    return SyncReply(
-        protocol=PROTOCOL,
-        revision=node.desired_revision,
-        node_state=NodeState(node.state),
-        assignments=assignments_of(told, now) if told else (),
-        forget=tuple(sorted(forget)),
-        check=due_checks(node, now=now) if node.has_checks else (),
-        kept=tuple(sorted(kept)),
-        next_token=_next_token(node) if known.takes_token and node.next_token else "",
-    )
+            told.append((fence, placement_id))
+    return sorted(told), sorted(kept)
 
 
-def _next_token(node: Node) -> str:
+def _next_token(asked: Asked) -> str:
     """For whoever shows the present token; one that shows the old one has not the last word."""
-    return (offered_token(node) or "") if node.shown_hash in ("", node.token_hash) else ""
+    node = asked.node
+    is_offered = asked.known.takes_token and bool(node.next_token)
+    if not is_offered or node.shown_hash not in ("", node.token_hash):
+        return ""
+    return offered_token(node) or ""
 
 
 def _open_on(nodes: Sequence[int], now: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
-    return open_placements().filter(node__in=nodes).order_by().values_list(*_STANDING)
+    return open_placements().filter(node__in=nodes).order_by().values_list("node_id", *_STANDING)
 
 
 _OPEN_HERE = BuiltOnce(_open_on)

@@ -1,4 +1,5 @@
-"""One row's guarded UPDATE. Its statement is built once for each set of columns, not for each row.
+"""One row's guarded UPDATE, or many rows' own values in one; a statement is built once for each set
+of columns, not for each row.
 
 Building a statement takes Django longer than SQLite takes to carry it out, and short jobs move
 through a dozen of them. The values are prepared by the model's own fields, so the row is the same.
@@ -6,7 +7,7 @@ through a dozen of them. The values are prepared by the model's own fields, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -49,6 +50,36 @@ def update_row_reading(
         return row
 
 
+def update_rows(
+    model: type[Model], fields: tuple[str, ...], rows: Sequence[tuple[int, Sequence[Any]]]
+) -> None:
+    """Write to each row, named by its key, its own plain values of these fields.
+
+    Equals `update_row` for each; no key may come twice.
+    """
+    if len(rows) == 1:
+        pk, values = rows[0]
+        update_row(model, pk, dict(zip(fields, values, strict=True)))
+    elif rows:
+        update_rows_reading(model, fields, rows, ())
+
+
+def update_rows_reading(
+    model: type[Model],
+    fields: tuple[str, ...],
+    rows: Sequence[tuple[int, Sequence[Any]]],
+    read: tuple[str, ...],
+) -> dict[int, tuple[Any, ...]]:
+    """As `update_rows`, with the columns `read` by key as the database has them."""
+    head, tail, savers = _many(connection.vendor, model, fields, read)
+    one = f"({', '.join(['%s'] * len(savers))})"
+    told = [_prepared(savers, (pk, *values)) for pk, values in rows]
+    with connection.cursor() as cursor:
+        sql = f"{head} {', '.join([one] * len(rows))}{tail}"
+        cursor.execute(sql, [value for row in told for value in row])
+        return {pk: tuple(row) for pk, *row in cursor.fetchall()} if read else {}
+
+
 def _prepared(savers: Iterable[Saver], values: Iterable[Any]) -> list[Any]:
     return [
         save(value.pk if isinstance(value, Model) else value, connection)
@@ -79,3 +110,29 @@ def _statement(
     sql = f"{sql} RETURNING {', '.join(map(column, read))}" if read else sql
     savers = (model._meta.get_field(name) for name in (*fields, "id", *guard))
     return sql, tuple(field.get_db_prep_save for field in savers)  # type: ignore[union-attr]
+
+
+@lru_cache(maxsize=32)
+def _many(
+    vendor: str, model: type[Model], fields: tuple[str, ...], read: tuple[str, ...]
+) -> tuple[str, str, tuple[Saver, ...]]:
+    """What stands before and behind the values of all rows, and what prepares those of one."""
+
+    def column(name: str) -> str:
+        found = model._meta.get_field(name).column  # type: ignore[union-attr]
+        return connection.ops.quote_name(str(found))
+
+    found = [model._meta.get_field(name) for name in ("id", *fields)]
+    changes = []
+    for place, (name, field) in enumerate(zip(fields, found[1:], strict=True)):
+        kind = field.cast_db_type(connection)  # type: ignore[union-attr]
+        # PostgreSQL takes what stands in VALUES for text unless it is told; SQLite needs no word.
+        value = f"CAST(told.v{place} AS {kind})" if vendor == "postgresql" else f"told.v{place}"
+        changes.append(f"{column(name)} = {value}")
+    names = ", ".join(["k", *(f"v{place}" for place in range(len(fields)))])
+    table = connection.ops.quote_name(model._meta.db_table)
+    set_to = f"SET {', '.join(changes)} FROM told WHERE {table}.{column('id')} = told.k"
+    answer = f" RETURNING {', '.join(map(column, ('id', *read)))}" if read else ""
+    savers = tuple(field.get_db_prep_save for field in found)  # type: ignore[union-attr]
+    head, tail = f"WITH told ({names}) AS (VALUES", f") UPDATE {table} {set_to}{answer}"
+    return head, tail, savers

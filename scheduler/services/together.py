@@ -1,0 +1,158 @@
+"""Calls of nodes that wait for each other, taken in with one transaction.
+
+A database does the work of one call after the other anyway: SQLite has one writer, and PostgreSQL
+waits for the disk at each end. Many together cost little more than one. Only plain calls are put
+together, which say what every call of a healthy node says; the others go alone, and so do all of
+them when one is refused: nobody's call depends on what another node sends.
+
+The rows of nodes are written last, in the order of their ids, after those of attempts, jobs and
+devices: in the same order as by starts and stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import InterfaceError, OperationalError, transaction
+from django.utils import timezone
+
+from scheduler.failpoints import reach
+from scheduler.models import Node
+from scheduler.services.gathering import Step, afterwards, gathering
+from scheduler.services.history import lock_nodes
+from scheduler.services.nodes.health import CLOCK_OFF_S
+from scheduler.services.nodes.orders import Asked, known_to, replies_at
+from scheduler.services.reports import Told, report_together
+from scheduler.services.rows.updating import update_rows_reading
+from scheduler.services.sync import sync_node
+from scheduler.services.telemetry import ingest_samples
+from scheduler.states import NodeState, is_enough
+from scheduler.wire.messages import SyncReply, SyncRequest
+
+_GONE = (NodeState.SILENT, NodeState.LOST)
+_HEARD = ("desired_revision", "state", "has_checks", "boot_id", "agent_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a node says, and when that came; `node` as its token was looked up."""
+
+    node: Node
+    request: SyncRequest
+    heard_at: datetime
+
+    @property
+    def ahead_s(self) -> float:
+        """The node's clock less the server's."""
+        return self.request.sent_at - self.heard_at.timestamp()
+
+
+# As `sync_node` answers, or what it raises.
+Answer = SyncReply | Exception | None
+
+
+class _NotPlain(Exception):
+    """A node is not as it was when its token was looked up."""
+
+
+def sync_nodes(calls: Sequence[Call], *, now: datetime | None = None) -> list[Answer]:
+    """`sync_node` for each call, an exception in the place of what it raises.
+
+    Equals one after the other, but for what `report_together` leaves out. Of a node's calls the
+    first comes first. A database that is away or busy is so for all that were put together.
+    """
+    now = now or timezone.now()
+    plain: list[int] = []
+    seen: set[int] = set()
+    for place, call in enumerate(calls):
+        if call.node.pk not in seen and _is_plain(call):
+            plain.append(place)
+        seen.add(call.node.pk)
+    answers = dict(zip(plain, _together([calls[place] for place in plain], now), strict=False))
+    return [
+        answers[place] if place in answers else _alone(call, now)
+        for place, call in enumerate(calls)
+    ]
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether only steps 1, 4 and 5 of `sync_node` have anything to do, and the first no more than
+    to note that the node was heard."""
+    node, said = call.node, call.request
+    is_same = (
+        node.rival is None
+        and node.last_seen_at is not None
+        and (node.boot_id, node.agent_id) == (said.boot_id, said.agent_id)
+        and (node.protocol, node.agent_version) == (said.protocol, said.agent_version)
+    )
+    is_well = (
+        node.state not in _GONE
+        and not node.trouble
+        and abs(call.ahead_s) <= CLOCK_OFF_S
+        and is_enough(node.isolation, node.pool.isolation)
+    )
+    says_no_more = said.troubles is None and not said.checks
+    says_no_more &= said.host is None and said.devices is None and said.data is None
+    return is_same and is_well and says_no_more
+
+
+def _together(calls: Sequence[Call], now: datetime) -> Sequence[Answer]:
+    """An answer for each; none at all where somebody has to be heard alone."""
+    if not calls:
+        return ()
+    try:
+        forget = _take_in(calls, now)
+    except (OperationalError, InterfaceError) as error:
+        return [error] * len(calls)
+    except Exception:
+        # Each alone tells whose fault it was.
+        return ()
+    reach("portal.reports-committed")
+    asked = [
+        Asked(call.node, over, known_to(call.request))
+        for call, over in zip(calls, forget, strict=True)
+        if over or call.request.hold_s <= 0 or _has_news(call)
+    ]
+    replies = {
+        one.node.pk: reply for one, reply in zip(asked, replies_at(asked, now=now), strict=True)
+    }
+    return [replies.get(call.node.pk) for call in calls]
+
+
+def _has_news(call: Call) -> bool:
+    return call.node.desired_revision != call.request.seen_revision
+
+
+@transaction.atomic
+def _take_in(calls: Sequence[Call], now: datetime) -> list[set[int]]:
+    """The fences that each node may forget."""
+    told = [Told(one.node, one.request.reports, one.heard_at, one.ahead_s) for one in calls]
+    with gathering():
+        forget = report_together(told, now=now)
+        for call in calls:
+            ingest_samples(node=call.node, request=call.request, now=now)
+        afterwards(Step.LOCK_NODES, lock_nodes, [call.node.pk for call in calls])
+        afterwards(Step.HEAR_NODES, _hear, calls, now=now)
+    reach("portal.reports-taken")
+    return forget
+
+
+def _hear(calls: Sequence[Call], *, now: datetime) -> None:
+    """As `sync_node` notes it of each; raises _NotPlain."""
+    heard = sorted((call.node.pk, (now, call.ahead_s)) for call in calls)
+    rows = update_rows_reading(Node, ("last_seen_at", "clock_skew_s"), heard, _HEARD)
+    for call in calls:
+        node = call.node
+        revision, state, has_checks, *speaker = rows.get(node.pk, (0, NodeState.LOST, False))
+        if state in _GONE or speaker != [node.boot_id, node.agent_id]:
+            raise _NotPlain
+        node.desired_revision, node.state, node.has_checks = revision, state, bool(has_checks)
+
+
+def _alone(call: Call, now: datetime) -> Answer:
+    try:
+        return sync_node(node=call.node, request=call.request, now=now)
+    except Exception as error:
+        return error
