@@ -1,4 +1,8 @@
-"""A gang that loses a node: left to chance it came once in 64 histories, so it is a rule."""
+"""A gang that loses a node: left to chance it came once in 64 histories, so it is a rule.
+
+As a rule alone it still came in none of one part's sixteen histories and in five of another's. So
+half of the parts begin each history with it, and that it came there is asserted.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from hypothesis.stateful import initialize, rule
 from scheduler.models import Attempt
 from scheduler.states import AttemptState
 from tests.protocol.nodes import SimNode
-from tests.protocol.people import People
+from tests.protocol.people import BEGINNINGS, People
 
 _LONG = (2000.0, 0)
 LOSSES: dict[str, Any] = {
@@ -21,15 +25,27 @@ LOSSES: dict[str, Any] = {
 
 
 class Gangs(People):
-    """People whose jobs run on several nodes, one of which goes."""
+    """People whose jobs run on several nodes, one of which goes.
 
-    @initialize(is_at_once=st.booleans(), **LOSSES)
-    def begin_with_it(self, is_at_once: bool, nodes: Any, rank: int, how: str) -> None:
-        """Before other rules have all nodes busy, cut off or out of service."""
-        if is_at_once:
+    `begins_with_a_loss`: before other rules have all nodes busy, cut off or out of service.
+    """
+
+    begins_with_a_loss = False
+
+    @initialize(loss=st.fixed_dictionaries(LOSSES), **BEGINNINGS)
+    def begin(
+        self,
+        wishes: list[tuple[Any, int, str]],
+        plans: list[tuple[float, int]],
+        is_under_way: bool,
+        loss: dict[str, Any] | None = None,
+    ) -> None:
+        """Everybody else begins after it."""
+        if self.begins_with_a_loss and loss is not None:
             for node in self.nodes:
                 self.talk(node)
-            self.a_gang_loses_a_node(nodes=nodes, rank=rank, how=how)
+            self.a_gang_loses_a_node(**loss)
+        super().begin(wishes, plans, is_under_way)
 
     @rule(**LOSSES)
     def a_gang_loses_a_node(self, nodes: Any, rank: int, how: str) -> None:
@@ -63,7 +79,12 @@ class Gangs(People):
             node.plans.insert(0, _LONG)
         self.submit(100 + len(self.accepted), nodes, 1, 0, 0, "production", 3600)
         self.cycle(0)
-        self.live_on(1)
+        # Ranks wait for the first one's port: by heartbeats alone their start would be overdue.
+        for _ in range(4):
+            self.advance(3.0)
+            for node in self.nodes:
+                self.ship(node)
+                self.talk(node)
         return self._gang()
 
     def _named(self, name: str) -> SimNode:

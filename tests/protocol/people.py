@@ -31,16 +31,17 @@ ACTS = [
 ]
 
 
+BEGINNINGS: dict[str, Any] = {
+    "wishes": st.lists(WISHES, min_size=1, max_size=3),
+    "plans": st.lists(RUNS, min_size=NODES, max_size=NODES),
+    "is_under_way": st.booleans(),
+}
+
+
 class People(Copies):
     """One user of one project, and an operator."""
 
-    @initialize(
-        wishes=st.lists(
-            st.tuples(NODES_ASKED, st.integers(1, GPUS), TIERS), min_size=1, max_size=3
-        ),
-        plans=st.lists(RUNS, min_size=NODES, max_size=NODES),
-        is_under_way=st.booleans(),
-    )
+    @initialize(**BEGINNINGS)
     def begin(
         self, wishes: list[tuple[Any, int, str]], plans: list[tuple[float, int]], is_under_way: bool
     ) -> None:
