@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from portal.api import agent, syncing
 from portal.api.docs import docs_page
 from portal.api.errors import no_such_route
+from portal.api.nodes import agent, syncing
 
 urlpatterns = [
     path("v1/", include(("portal.api.v1.urls", "api"))),

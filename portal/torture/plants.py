@@ -80,7 +80,7 @@ def _accrue_twice() -> None:
 
 def _shift_logs() -> None:
     """The server stores the bytes of a chunk a place too late."""
-    agent: Any = import_module("portal.api.agent")
+    agent: Any = import_module("portal.api.nodes.agent")
     append = agent.append_log
 
     def shifted(*, body: bytes, **options: Any) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from portal.api.together import Together
+from portal.api.nodes.together import Together
 
 
 class _Work:

@@ -76,6 +76,8 @@ class Healed(Cluster):
             resume_node(actor=self.root, node=Node.objects.get(pk=node.row.pk), now=self.moment())
             node.plans = []
         self.ways[ROUNDS] = max(self.ways[ROUNDS], self.let_all_end())
+        # Where no job was left there was no round, and who fell silent has not spoken since.
+        self.live_on(1)
         assert not Allocation.objects.filter(released_at__isnull=True)
         states = set(Node.objects.values_list("state", flat=True))
         assert states <= {NodeState.READY, NodeState.QUARANTINED}

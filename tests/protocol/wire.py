@@ -17,10 +17,10 @@ from scheduler.conf import load_conf
 from scheduler.engine.policy import Policy
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Node, SchedulerLease
+from scheduler.services.calling.together import Call, sync_nodes
 from scheduler.services.errors import LogGap
 from scheduler.services.logs import append_log
 from scheduler.services.submitting.ceilings import set_ceiling
-from scheduler.services.sync import sync_node
 from scheduler.wire.messages import SyncReply, SyncRequest
 from tests import scenes
 from tests.protocol.edges import watch_edges
@@ -140,7 +140,10 @@ class Wire(RuleBasedStateMachine):
         or, where a copy of it spoke, until an operator has resumed it."""
         row = Node.objects.select_related("pool").get(pk=node.row.pk)
         try:
-            reply = sync_node(node=row, request=request, now=self.moment())
+            # As the portal does, which takes calls in together: here always one.
+            [reply] = sync_nodes([Call(row, request, self.moment())], now=self.moment())
+            if isinstance(reply, Exception):
+                raise reply
         except Conflict as refused:
             codes = {"node_identity_in_use"}
             if row.name in self.copied:

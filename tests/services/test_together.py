@@ -16,10 +16,10 @@ from scheduler.models import (
     Placement,
     UsageEntry,
 )
+from scheduler.services.calling.together import Call, sync_nodes
 from scheduler.services.nodes.identity import AttemptOfAnother
 from scheduler.services.rows.updating import update_row, update_rows
 from scheduler.services.sync import sync_node
-from scheduler.services.together import Call, sync_nodes
 from scheduler.states import EndReason, NodeState
 from scheduler.wire.messages import HostSample, SyncReply, SyncRequest, TroubleReport
 from tests import scenes

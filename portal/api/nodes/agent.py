@@ -14,7 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from portal.api.calls import Refused, answer, body_of, in_lane, node_of, refuse
+from portal.api.nodes.calls import Refused, answer, body_of, in_lane, node_of, refuse
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import enrol_node

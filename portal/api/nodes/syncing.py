@@ -17,12 +17,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
-from portal.api.calls import answer, body_of, in_lane, refuse, secret_of, welcome
 from portal.api.holding import HeldNodes
-from portal.api.together import Together
+from portal.api.nodes.calls import answer, body_of, in_lane, refuse, secret_of, welcome
+from portal.api.nodes.together import Together
 from scheduler import events
 from scheduler.hearing import moment
 from scheduler.models import Node
+from scheduler.services.calling.together import Call, sync_nodes
 from scheduler.services.nodes.credentials import authenticate_nodes
 from scheduler.services.nodes.orders import (
     Asked,
@@ -32,7 +33,6 @@ from scheduler.services.nodes.orders import (
     known_to,
     standings,
 )
-from scheduler.services.together import Call, sync_nodes
 from scheduler.wire.codec import decode
 from scheduler.wire.messages import SyncReply, SyncRequest
 

@@ -1,0 +1,1 @@
+"""Calls of nodes: doors, and what is taken in together."""

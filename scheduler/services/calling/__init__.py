@@ -1,0 +1,1 @@
+"""Calls of many nodes at once."""
