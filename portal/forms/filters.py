@@ -90,17 +90,21 @@ class WatchedQuery(QueryDict):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.read: set[str] = set()
-        self.odd: list[str] = []
+        self._one_of: set[str] = set()
+        self._all_of: set[str] = set()
+        self._noted: list[str] = []
         super().__init__(*args, **kwargs)
         self.read.clear()  # filling it looked every key up
 
     def __getitem__(self, key: str) -> Any:
         self.read.add(key)
+        self._one_of.add(key)
         return super().__getitem__(key)
 
     def getlist(self, key: str, default: Any = None) -> Any:
         """All values of a parameter, which is known by that."""
         self.read.add(key)
+        self._all_of.add(key)
         return super().getlist(key, default)
 
     def __contains__(self, key: object) -> bool:
@@ -111,7 +115,21 @@ class WatchedQuery(QueryDict):
         """This value makes no sense; every page says so, and is shown as if it were not there."""
         value = str(self.get(name, ""))[:40]
         words = f"{name}: {value!r} is not known here and not used"
-        self.odd.append(f"{words}; {remedy}." if remedy else f"{words}.")
+        self._noted.append(f"{words}; {remedy}." if remedy else f"{words}.")
+
+    @property
+    def odd(self) -> list[str]:
+        """Sentences about values that are not used: odd ones, and all but the last where a page
+        takes one and several were given."""
+        several = (
+            (name, len(super(WatchedQuery, self).getlist(name)))
+            for name in sorted(self._one_of - self._all_of)
+        )
+        return self._noted + [
+            f"{name[:40]}: is given {count} times; the last one is used."
+            for name, count in several
+            if count > 1
+        ]
 
     def never_read(self) -> list[str]:
         """The parameters that nobody asked for."""

@@ -63,13 +63,14 @@ def headers_of(person: Callable[[str], Any]) -> dict[str, Headers]:
 def checks_for(case: Any, role: str) -> Sequence[Any]:
     """What an answer to this role has to keep.
 
-    That valid data is accepted is asked of reading alone, as who may read all: most of what is
-    written names something else, which has to be there. That nothing is open without a token is
-    asked as those who have none.
+    That valid data is accepted is asked of reading alone, as who may read all, without a query:
+    most of what is written, and of what a list is narrowed to or goes on from, names something
+    else, which has to be there. That nothing is open without a token is asked as those who have
+    none.
     """
     if role in STRANGERS:
         return [*CHECKS, ignored_auth]
-    accepts = case.method.upper() == "GET" and role == "root"
+    accepts = case.method.upper() == "GET" and role == "root" and not case.query
     return [*CHECKS, positive_data_acceptance] if accepts else CHECKS
 
 

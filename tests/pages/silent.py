@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +35,30 @@ def parameters() -> list[str]:
     return sorted(found - FREE)
 
 
+def known_of(page: str, sent: Iterable[str]) -> list[str]:
+    """Which of the parameters that were sent the page does not call unknown."""
+    told = _UNKNOWN.search(page)
+    unknown = set(re.findall(r"<code>([^<]*)</code>", told[1])) if told else set()
+    return [name for name in sent if name not in unknown]
+
+
+def notices_of(page: str) -> Counter[str]:
+    """How many notices and faults of each kind stand in a page."""
+    return Counter(_SAID.findall(page))
+
+
 def silent_on(ask: Any, address: str, data: dict[str, str], names: list[str]) -> list[str]:
     """Parameters of a page whose nonsense it takes without a word, or that take the page away."""
     fresh = {name: NONSENSE for name in names if name not in data}
     page = ask(address, {**data, **fresh}).content.decode("utf-8", "replace")
-    told = _UNKNOWN.search(page)
-    unknown = set(re.findall(r"<code>([^<]*)</code>", told[1])) if told else set()
-    known = [name for name in fresh if name not in unknown]
-    usual = Counter(_SAID.findall(ask(address, data).content.decode()))
+    usual = notices_of(ask(address, data).content.decode())
     silent = []
-    for name in known:
+    for name in known_of(page, fresh):
         answer = ask(address, {**data, name: NONSENSE})
         if answer.status_code == 302:
             answer = ask(answer.headers["Location"], {})
         text = answer.content.decode("utf-8", "replace")
-        if answer.status_code != 200 or not Counter(_SAID.findall(text)) - usual:
+        if answer.status_code != 200 or not notices_of(text) - usual:
             silent.append(name)
     return silent
 

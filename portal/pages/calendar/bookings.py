@@ -92,8 +92,9 @@ def _wished(
     if name := request.GET.get("pool", ""):
         if name in pools:
             wished["pool"] = name
-        elif pools:
-            problems.append(f"pool: there is no pool {name[:63]!r}; choose one of the form.")
+        else:
+            remedy = "choose one of the form" if pools else "it is not used"
+            problems.append(f"pool: there is no pool {name[:63]!r} for you to book; {remedy}.")
     for field in ("from_at", "until_at"):
         if text := request.GET.get(field, ""):
             try:
