@@ -65,6 +65,8 @@ LEFT_EMPTY = {
     "scheduler_counting",
     # What the engine keeps for minutes, of the cards of one node.
     "scheduler_claim",
+    # Read by a job's start, and shown on no page.
+    "scheduler_meantsecrets",
 }
 
 
