@@ -8,7 +8,7 @@
   const CHUNK = 500;
   const MOST_ROWS = 5000;
   /* Of a log that grows each row is laid out many times a second. */
-  const MOST_FOLLOWED = 1000;
+  const MOST_FOLLOWED = 300;
   const NEAR_END_PX = 40;
   const LOAD_AHEAD_PX = 400;
   const POLL_MS = 5000;
