@@ -8,24 +8,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from portal.bench.faces.following import SCRIPT
+
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 A_SECOND = 500
 # Beside what is watched: the page opens while it prints, and it prints while it is scrolled up.
 _SPARE_S = 8
 MOST_INP_MS = 200
-SCRIPT = """
-python3 - <<'PY'
-import sys, time
-began = time.monotonic()
-for n in range(1, {lines} + 1):
-    sys.stdout.write("tick %d\\n" % n)
-    if n % 50 == 0:
-        sys.stdout.flush()
-        time.sleep(max(0, began + n / {a_second} - time.monotonic()))
-PY
-sleep 600
-"""
 # How long each answer to a key or a press took, as the browser itself counts it.
 _INPUTS = """
 window.seen = {took: new Map()};

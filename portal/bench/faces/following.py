@@ -19,7 +19,8 @@ BUDGETS = {"inp_ms": 200.0, "out_of_turn": 0}
 LINES_A_SECOND = 500
 # It prints while the page opens, too.
 _SPARE_S = 15
-_SCRIPT = """
+# Formatted with `lines` and `a_second`; it stays when it has printed.
+SCRIPT = """
 python3 - <<'PY'
 import sys, time
 began = time.monotonic()
@@ -51,7 +52,7 @@ _READ = "JSON.stringify([seen.inp, seen.inputs, seen.wrong, seen.last - seen.fir
 def follow(browser: Browser, stack: Stack, api: httpx.Client, seconds: int) -> dict[str, Any]:
     """The figures of that page; `over_budget` names those beyond theirs."""
     lines = LINES_A_SECOND * (seconds + _SPARE_S)
-    script = _SCRIPT.format(lines=lines, a_second=LINES_A_SECOND)
+    script = SCRIPT.format(lines=lines, a_second=LINES_A_SECOND)
     wish = spec("bench-log", script=script, time_limit="1h")
     job = int(api.post("/jobs/", json=wish).raise_for_status().json()["id"])
     wait_for(api, job, "running")
