@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
-from scheduler.agent.runtime import kernel
-from scheduler.agent.runtime.records import write_file
 from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.
@@ -54,7 +52,6 @@ class Contact:
         self.path = path
         self._boot_id = boot_id
         self._noted_at = -_NOTE_EVERY_S
-        self._lock = threading.Lock()
         self.at = self._last()
 
     def _last(self) -> float:
@@ -70,15 +67,14 @@ class Contact:
         self.at = max(self.at, sent_at)
         if sent_at < self._noted_at + _NOTE_EVERY_S:
             return
-        fresh = self.path.with_name(f".{self.path.name}.new")
-        with self._lock:
-            try:
-                write_file(fresh, f"{self._boot_id} {sent_at:.3f}".encode())
-                kernel.put_in_place(str(fresh), str(self.path))
-            except OSError:
-                logger.warning("cannot write %s", self.path)
-            else:
-                self._noted_at = sent_at
+        fresh = self.path.with_name(f".{self.path.name}.{threading.get_ident()}")
+        try:
+            fresh.write_text(f"{self._boot_id} {sent_at:.3f}")
+            os.rename(fresh, self.path)
+        except OSError:
+            logger.warning("cannot write %s", self.path)
+        else:
+            self._noted_at = sent_at
 
 
 class News:

@@ -65,18 +65,3 @@ def test_a_contact_is_noted_for_supervisors_but_not_one_after_the_other(tmp_path
     assert contact.path.read_text() == "boot 5.000"
     contact.note(5.25)
     assert contact.path.read_text() == "boot 5.250"
-
-
-def test_a_contact_noted_again_and_again_makes_no_new_files(tmp_path):
-    contact = news.Contact(tmp_path / "last_sync", "boot")
-    contact.note(1.0)
-    contact.note(20_000_000.0)
-    before = {path.stat().st_ino for path in tmp_path.iterdir()}
-    for sent_at in (20_000_001.0, 20_000_002.0):
-        contact.note(sent_at)
-        assert news.Contact(contact.path, "boot").at == sent_at
-    contact.note(contact.at + 1)
-    assert {path.stat().st_ino for path in tmp_path.iterdir()} == before
-    contact.path.unlink()
-    contact.note(contact.at + 1)
-    assert contact.path.read_text() == "boot 20000004.000"

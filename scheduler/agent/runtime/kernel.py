@@ -14,7 +14,6 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 1, 2, 4, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 _PIECE = 64 * 1024
 # As large as the C library's set of signals; all zero: none.
@@ -70,19 +69,6 @@ def read_to_end(source: int) -> bytes:
     while piece := os.read(source, _PIECE):
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def put_in_place(fresh: str, path: str) -> None:
-    """Rename `fresh` to `path` in one step; where it can, what lay there takes the other name.
-
-    A file that is replaced many times a second is so neither deleted nor made each time. Raises
-    OSError.
-    """
-    exchange = getattr(_libc, "renameat2", None)
-    names = os.fsencode(fresh), os.fsencode(path)
-    if exchange and exchange(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
-        return
-    os.rename(fresh, path)
 
 
 def restore_signals(numbers: Iterable[int]) -> None:

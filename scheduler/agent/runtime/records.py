@@ -192,7 +192,7 @@ SUPERVISORS_RECORDS = (
 def write_record(path: Path, record: object, *, durable: bool = False) -> None:
     """Replace `path` in one step; `durable`: on disk before this returns. Raises OSError."""
     fresh = _fresh(path)
-    write_file(fresh, encode(record), durable=durable)
+    _write_file(fresh, encode(record), durable=durable)
     os.rename(fresh, path)
     if durable:
         sync_folder(path.parent)
@@ -204,7 +204,7 @@ def claim_record(path: Path, record: object) -> bool:
     Not durable: after a power loss the entry's boot id says that nothing of it may start again.
     """
     fresh = _fresh(path)
-    write_file(fresh, encode(record))
+    _write_file(fresh, encode(record))
     try:
         os.link(fresh, path)
     except FileExistsError:
@@ -275,7 +275,7 @@ def _fresh(path: Path) -> str:
     return fresh
 
 
-def write_file(path: str | Path, content: bytes, *, durable: bool = False) -> None:
+def _write_file(path: str | Path, content: bytes, *, durable: bool = False) -> None:
     """Give a file this content; one that is there is written over in its place."""
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
