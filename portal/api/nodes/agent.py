@@ -20,10 +20,7 @@ from scheduler.services.logs import append_log
 from scheduler.services.nodes import enrol_node
 from scheduler.services.secrets import hand_secrets
 from scheduler.wire.codec import decode
-from scheduler.wire.messages import (
-    MAX_LOG_CHUNK,
-    EnrolRequest,
-)
+from scheduler.wire.messages import MAX_LOG_CHUNK, EnrolRequest
 from scheduler.wire.outputs import OUTPUT_PART, OutputList
 
 MAX_ENROL_BYTES = 256 * 1024

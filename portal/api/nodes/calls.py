@@ -40,7 +40,6 @@ class Refused(Exception):
 
 def answer(message: object, status: int = 200) -> HttpResponse:
     """A message of `scheduler/wire` as it is sent."""
-    """A message of `scheduler/wire` as it is sent."""
     told = HttpResponse(encode(message), status=status, content_type="application/json")
     # There may be a token in it.
     told["Cache-Control"] = "no-store"
@@ -78,7 +77,6 @@ def refuse(error: Exception) -> HttpResponse:
 
 
 def body_of(request: HttpRequest, limit: int) -> bytes:
-    """What was sent, of so many bytes at most; raises Refused."""
     """What was sent, of this many bytes at most; raises Refused."""
     if request.method != "POST":
         raise Refused(405, "method_not_allowed", "Use POST.")

@@ -34,14 +34,14 @@ def secret_problems(actor: User, project: Project, names: Sequence[str]) -> list
     ]
 
 
-def note_meant(submits: Iterable[tuple[User, Job]]) -> None:
+def note_meant(actor: User, jobs: Iterable[Job]) -> None:
     """Keep whose secrets each of these new jobs is to get; who makes one later changes nothing.
 
     A statement to write them, and one for each combination of names; none for jobs without any.
     """
     found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     rows = []
-    for actor, job in submits:
+    for job in jobs:
         if names := tuple(job.spec["secrets"]):
             key = (job.project_id, names)
             if key not in found:

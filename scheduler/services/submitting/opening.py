@@ -114,7 +114,7 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
         for one, job in pairs
         if one.spec.session is not None
     )
-    note_meant((one.target.actor, job) for one, job in pairs)
+    note_meant(openings[0].target.actor, jobs)
     pledge_at_submit(jobs, openings[0].budgets, now=openings[0].target.now)
     _record(openings[0].target, jobs)
     return jobs
@@ -176,7 +176,7 @@ def _open_set(opening: Opening) -> Job:
         for place, index in enumerate(indexes)
     )
     Dependency.objects.bulk_create(order.rows(tasks))
-    note_meant((target.actor, task) for task in tasks)
+    note_meant(target.actor, tasks)
     pledge_at_submit(tasks, opening.budgets, now=target.now)
     _record(target, tasks)
     return tasks[0]
