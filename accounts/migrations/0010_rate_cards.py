@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0001_squashed_0009'),
+        ('accounts', '0009_job_columns'),
     ]
 
     operations = [

@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ('accounts', '0001_squashed_0009'),
+        ('accounts', '0009_job_columns'),
         ('scheduler', '0058_webhooks'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0001_squashed_0009'),
+        ('accounts', '0009_job_columns'),
         ('scheduler', '0060_close_by_calendar'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -1,4 +1,4 @@
-"""A new database gets the tables of steps 1 to 9 in one go (record 0104)."""
+"""A new database gets the tables of steps 1 to 17 in one go (record 0104)."""
 
 from importlib import import_module
 
@@ -6,9 +6,11 @@ from django.db import migrations
 
 from accounts.migrations._whole import Whole, steps
 
-STEPS = steps("accounts.migrations", "0009_job_columns")
+STEPS = steps("accounts.migrations", "0017_auditevent_user_agent")
 AUDIT = import_module("accounts.migrations.0003_audit")
 AUDIT_ON_SQLITE = import_module("accounts.migrations.0007_audit_stays_on_sqlite")
+RATES = import_module("accounts.migrations.0012_rates_without_overlap")
+PASTS = import_module("accounts.migrations.0014_cost_centres")
 
 
 class Migration(migrations.Migration):
@@ -20,4 +22,6 @@ class Migration(migrations.Migration):
         Whole([operation for step in STEPS for operation in step.operations]),
         migrations.RunPython(AUDIT.add_second_line),
         migrations.RunPython(AUDIT_ON_SQLITE.add_second_line),
+        migrations.RunPython(RATES.hold),
+        migrations.RunPython(PASTS.hold),
     ]
