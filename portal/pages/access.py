@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from django.contrib import messages
@@ -22,6 +22,7 @@ from portal.limits import TooFast
 from portal.pages.errors import too_fast, wrong_method
 
 View = Callable[..., HttpResponseBase]
+_Pool = TypeVar("_Pool")
 # So many choices are named where a value is none of them.
 _FEW = 6
 
@@ -108,6 +109,17 @@ def choice(request: HttpRequest, name: str, choices: Collection[str], usual: str
         few = 0 < len(choices) <= _FEW
         request.GET.note_odd(name, f"choose {' or '.join(choices)}" if few else "")
     return usual
+
+
+def pool_asked(
+    request: HttpRequest, pools: Mapping[str, _Pool], problems: list[str], instead: str
+) -> _Pool | None:
+    """What `?pool=` names of `pools`, by name; None without it, or with a problem that says what
+    there is `instead`."""
+    asked = request.GET.get("pool", "")
+    if asked and asked not in pools:
+        problems.append(f"pool: there is no pool {asked[:63]!r}; {instead}.")
+    return pools.get(asked)
 
 
 def said_and_back(

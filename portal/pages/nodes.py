@@ -13,7 +13,7 @@ from accounts.permissions import can
 from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import page, pool_asked, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
@@ -69,11 +69,9 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
     name behind which a page begins, or a mark where `?sort=` puts them in another order."""
     viewer = viewer_of(request)
     summaries = pool_summaries(viewer)
-    asked = request.GET.get("pool", "")
-    chosen = next((s for s in summaries if s.pool.name == asked), None)
-    problems = []
-    if asked and chosen is None:
-        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
+    problems: list[str] = []
+    by_name = {summary.pool.name: summary for summary in summaries}
+    chosen = pool_asked(request, by_name, problems, "these are all nodes")
     after = request.GET.get("after", "").replace("\x00", "")
     pool = chosen.pool if chosen else None
     sort = read_sort(request.GET.get("sort", ""), NODE_COLUMNS, USUAL_ORDER, problems)

@@ -126,7 +126,7 @@ class Healed(Cluster):
 PARTS = 4
 # In every other part, the share of histories in which a gang has to lose a node as it runs.
 LEAST_HURT = 0.75
-EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "16"))
+EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "8"))
 # Shrinking takes minutes; who looks for the shortest history of a break asks for it.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 if os.environ.get("PROTOCOL_SHRINK"):

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import choice, page, viewer_of
+from portal.pages.access import choice, page, pool_asked, viewer_of
 from portal.pages.cluster.racks import METRICS, OUT, SERIES, Look, racks
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.gpu_map import MapNode, gpu_map
@@ -70,12 +70,9 @@ def cluster_map(request: HttpRequest) -> HttpResponseBase:
     """`?metric=` colours, `?numbers=yes` writes what is measured into the squares, `?pool=`
     narrows, `?view=table` gives the same as a table, `?after=` a node."""
     viewer, now = viewer_of(request), timezone.now()
-    pools = list(visible_pools(viewer).order_by("name"))
+    pools = {pool.name: pool for pool in visible_pools(viewer).order_by("name")}
     problems: list[str] = []
-    asked = request.GET.get("pool", "")
-    chosen = next((pool for pool in pools if pool.name == asked), None)
-    if asked and chosen is None:
-        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
+    chosen = pool_asked(request, pools, problems, "these are all nodes")
     metric = request.GET.get("metric", "allocation")
     if metric not in WAYS:
         problems.append(f"metric: is one of {', '.join(WAYS)}; this is the allocation.")
@@ -98,7 +95,7 @@ def cluster_map(request: HttpRequest) -> HttpResponseBase:
         "unit": METRICS[metric].unit if metric in METRICS else "",
         "has_numbers": look.has_numbers,
         "legend": _legend(look),
-        "pools": pools,
+        "pools": list(pools.values()),
         "chosen": chosen,
         "is_table": is_table,
         "racks": [] if is_table else list(racks(nodes, look)),

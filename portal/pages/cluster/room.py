@@ -13,7 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import choice, page, viewer_of
+from portal.pages.access import choice, page, pool_asked, viewer_of
 from portal.pages.cluster.gantt import LABEL, WIDTH, Scale, ticks
 from portal.pages.cluster.moments import SPANS, window_of
 from portal.pages.listing.leaves import leaf_of
@@ -48,11 +48,8 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
     on so many are free together; times as on the timeline; `?view=list` as tables."""
     viewer, now = viewer_of(request), timezone.now()
     problems: list[str] = []
-    pools = list(visible_pools(viewer).order_by("name"))
-    asked = request.GET.get("pool", "")
-    chosen = next((pool for pool in pools if pool.name == asked), None)
-    if asked and chosen is None:
-        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all of them.")
+    pools = {pool.name: pool for pool in visible_pools(viewer).order_by("name")}
+    chosen = pool_asked(request, pools, problems, "these are all of them")
     window = window_of(request.GET, now, problems)
     is_nodes = choice(request, "of", ("nodes",)) == "nodes"
     need = _need(request, problems)
@@ -69,7 +66,7 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
         "need": need,
         "window": window,
         "spans": SPANS,
-        "pools": pools,
+        "pools": list(pools.values()),
         "chosen": chosen,
         "is_list": choice(request, "view", ("list",)) == "list",
         "has_past": window.start < now,

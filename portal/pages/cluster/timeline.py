@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import choice, page, viewer_of
+from portal.pages.access import choice, page, pool_asked, viewer_of
 from portal.pages.cluster.gantt import Scale, draw
 from portal.pages.cluster.moments import SPANS, Window, address_of, window_of
 from scheduler.models import Pool
@@ -33,11 +33,8 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     `?rows=` gpu or team, `?node=` one of them, `?view=list` as a table."""
     viewer, now = viewer_of(request), timezone.now()
     problems: list[str] = []
-    pools = list(visible_pools(viewer).order_by("name"))
-    asked = request.GET.get("pool", "")
-    chosen = next((pool for pool in pools if pool.name == asked), None)
-    if asked and chosen is None:
-        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
+    pools = {pool.name: pool for pool in visible_pools(viewer).order_by("name")}
+    chosen = pool_asked(request, pools, problems, "these are all nodes")
     window = window_of(request.GET, now, problems)
     by = _choice(request, "rows", ROWS, "node", problems)
     skip = _skip(request, problems)
@@ -54,7 +51,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     picture = "" if is_list else draw(found.rows, scale, now, _offer if by == "node" else None)
     context = _shown(found, window, skip) | {
         "spans": SPANS,
-        "pools": pools,
+        "pools": list(pools.values()),
         "chosen": chosen,
         "node": node,
         "picture": picture,

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import page, pool_asked, said_and_back, viewer_of
 from portal.pages.queue import days
 from portal.pages.queue.days import days_picture
 from portal.pages.queue.rows import draw_rows, lines_of, with_turns
@@ -34,12 +34,10 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     if opened := opened_in_scope(request, viewer):
         return opened
     summaries = pool_summaries(viewer)
-    asked = request.GET.get("pool", "")
-    chosen = next((s for s in summaries if s.pool.name == asked), None)
     problems: list[str] = []
     scope = scope_here(request, viewer, problems)
-    if asked and chosen is None:
-        problems.append(f"pool: there is no pool {asked[:63]!r}; choose one of those below.")
+    by_name = {summary.pool.name: summary for summary in summaries}
+    chosen = pool_asked(request, by_name, problems, "choose one of those below")
     chosen = chosen or max(summaries, key=lambda s: s.queued, default=None)
     rows = queue_rows(viewer, chosen.pool) if chosen else []
     if scope:  # the line stays whole: who is outside the scope is counted with the others
