@@ -7,9 +7,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 from portal.settings import env
 
+_SCHEMES = ("postgres", "postgresql")
 _SYNCHRONOUS = env.text("TRAINYARD_SQLITE_SYNCHRONOUS", "NORMAL")
 IS_FLUSHED = _SYNCHRONOUS.upper() in ("FULL", "EXTRA")
 
@@ -34,9 +36,14 @@ def sqlite(state: Path) -> dict[str, Any]:
 
 
 def postgres(url: str) -> dict[str, Any]:
-    """The one that `url` names; empty where it names none."""
+    """The one that `url` names; empty where it names none. Raises ImproperlyConfigured."""
     if not url:
         return {}
+    if url.partition("://")[0] not in _SCHEMES:
+        raise ImproperlyConfigured(
+            "DATABASE_URL must begin with postgres://; without it the database is a file in "
+            "TRAINYARD_STATE_DIR"
+        )
     named: dict[str, Any] = environ.Env.db_url_config(url)
     return named | {
         # A socket's folder is written as a quoted host: postgres://user@%2Frun%2Fpostgresql/name
