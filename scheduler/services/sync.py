@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from scheduler import events
 from scheduler.failpoints import reach
-from scheduler.models import Node
+from scheduler.models import Attempt, Node
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid, NotFound
 from scheduler.services.history import record_node_event, tell_of_node
@@ -33,7 +34,13 @@ from scheduler.services.reports import report_attempts
 from scheduler.services.rows.updating import update_row_reading
 from scheduler.services.telemetry import ingest_samples
 from scheduler.states import NodeState
-from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, SyncReply, SyncRequest
+from scheduler.wire.messages import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    AttemptReport,
+    SyncReply,
+    SyncRequest,
+)
 
 # The highest that a row can hold.
 _MOST_PROTOCOL = 32_767
@@ -95,6 +102,7 @@ def _foreign_tongue(node: Node, request: SyncRequest, now: datetime) -> Invalid:
 def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
     """Steps 1 to 5; the fences that the node may forget."""
     forget: set[int] = set()
+    _lock_reported(request.reports)
     judge_identity(node, request, now=now)
     note_left_behind(node, request)
     _hear(node, request, now)
@@ -113,6 +121,17 @@ def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
     ingest_samples(node=node, request=request, now=now)
     reach("portal.reports-taken")
     return forget
+
+
+def _lock_reported(reports: Sequence[AttemptReport]) -> None:
+    """Lock the attempts before the node's own row is written.
+
+    A stop locks its attempt and then the nodes: the other way round the two may stand opposite
+    each other for ever.
+    """
+    if reports and connection.features.has_select_for_update:
+        fences = {report.fence for report in reports}
+        list(Attempt.objects.select_for_update().filter(pk__in=fences).order_by("pk").values("pk"))
 
 
 def _take_inventory(node: Node, request: SyncRequest, now: datetime) -> None:
