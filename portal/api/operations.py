@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, time
 from inspect import getdoc
 from typing import Any, TypeVar
 
+from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, Throttled
 from rest_framework.negotiation import BaseContentNegotiation
@@ -28,6 +29,7 @@ from rest_framework.views import APIView
 from portal import limits
 from portal.api.errors import CONTENT_TYPE as PROBLEM_TYPE
 from portal.api.errors import BadRequest, LengthRequired
+from portal.api.parsing import is_utf8, numbers_for_texts
 from portal.api.shapes import Problem
 from portal.origins import address_of, request_id_of
 
@@ -129,6 +131,8 @@ class ApiView(APIView):
         if request.META.get("HTTP_TRANSFER_ENCODING"):
             raise LengthRequired("Send the body with a Content-Length, not in chunks.")
         self._let_in(request, *args, **kwargs)
+        if any("\x00" in word for word in kwargs.values() if isinstance(word, str)):
+            raise Http404  # no database holds such a name, and PostgreSQL refuses the question
         handler = getattr(self, (request.method or "").lower(), None)
         if handler is not None:
             _refuse_odd_query(request, getattr(handler, "query_names", frozenset()))
@@ -180,6 +184,8 @@ def _refuse_odd_query(request: Request, known: frozenset[str]) -> None:
             errors.append((name, "appears more than once; send it once"))
         elif "\x00" in values[0]:
             errors.append((name, "holds a NUL character; remove it"))
+        elif "\ufffd" in values[0] and not is_utf8(request.META["QUERY_STRING"]):
+            errors.append((name, "is not UTF-8; encode it as UTF-8 and escape it with %"))
     if errors:
         raise BadRequest(
             "The query parameters are not right.", code="bad_query", errors=errors[:20]
@@ -259,6 +265,8 @@ def body_of(request: Request, shape: type[Serializer[Any]] | None = None) -> dic
         )
     if shape is None:
         return {}
+    if errors := list(numbers_for_texts(shape().fields, sent)):
+        raise BadRequest("Texts are wanted as texts.", code="invalid", errors=errors[:50])
     checked = shape(data=sent)
     checked.is_valid(raise_exception=True)
     return dict(checked.validated_data)

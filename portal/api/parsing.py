@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
+from urllib.parse import unquote_to_bytes
 
 from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
+from rest_framework.fields import CharField, DictField, Field, ListField
 from rest_framework.parsers import BaseParser
 
 from portal.api.errors import BadRequest, TooLarge
+from portal.api.shapes import Spelled
 from scheduler.spec import read_document
 
 MAX_DEPTH = 32
@@ -125,6 +128,39 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 )
             seen.add(key)
     return found
+
+
+def is_utf8(query: str) -> bool:
+    """Whether the bytes behind the escapes of a query string are text."""
+    try:
+        unquote_to_bytes(query.encode("latin-1", "replace")).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def numbers_for_texts(
+    fields: Mapping[str, Field[Any, Any, Any, Any]], sent: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """(field, message) of all numbers that stand where the schema says text; the framework would
+    take their digits."""
+    for name, value in sent.items():
+        yield from _numbers_in(fields[name], value, name)
+
+
+def _numbers_in(
+    field: Field[Any, Any, Any, Any], value: Any, name: str
+) -> Iterator[tuple[str, str]]:
+    if isinstance(field, ListField) and isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from _numbers_in(field.child, one, f"{name}[{index}]")
+    elif isinstance(field, DictField) and isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _numbers_in(field.child, one, f"{name}.{key[:64]}")
+    elif isinstance(field, CharField):
+        digits = float if isinstance(field, Spelled) else int | float
+        if isinstance(value, digits):
+            yield name, "must be a text; write it in quotes"
 
 
 def _no_constant(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -11,6 +12,11 @@ from accounts.models import User
 
 # Exact, as text in JSON.
 MONEY: dict[str, Any] = {"max_digits": 30, "decimal_places": 10}
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "integer"}]})
+class Spelled(serializers.CharField):
+    """What people spell in several ways, such as 2h or 2..8, and programs may send as a number."""
 
 
 class ProblemField(serializers.Serializer[Any]):

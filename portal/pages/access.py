@@ -55,6 +55,8 @@ def page(*methods: str) -> Callable[[View], View]:
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             sent = request.META.get("QUERY_STRING", "")
             request.GET = WatchedQuery(sent)  # type: ignore[assignment]
+            if any("\x00" in word for word in kwargs.values() if isinstance(word, str)):
+                raise Http404  # no database holds such a name, and PostgreSQL refuses the question
             try:
                 return view(request, *args, **kwargs)
             except NotFound:

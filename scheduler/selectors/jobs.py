@@ -12,9 +12,9 @@ from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KeyTransform
 
 from accounts.errors import NotFound
-from accounts.models import User
-from accounts.permissions import can, projects_visible_to
-from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
+from accounts.models import Project, User
+from accounts.permissions import can, projects_visible_to, teams_visible_to
+from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement, Pool
 from scheduler.spec import JobSpec
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -93,6 +93,31 @@ def get_visible_jobs(viewer: User, pks: Sequence[int]) -> list[Job]:
     return [found[pk] for pk in pks]
 
 
+def check_known(viewer: User, wanted: JobFilter, field: str = "") -> None:
+    """Raises NotFound for a team, project, pool or set that is missing or foreign, alike, naming
+    `field` or its own one. People are not looked up: whose jobs nobody sees has none here."""
+    sees_all = can(viewer, "see_jobs", None)
+    projects = Project.objects.all() if sees_all else projects_visible_to(viewer)
+    team, _, slug = wanted.project.rpartition("/")
+    within = {"team__slug": team} if team else {}
+    asked: list[tuple[str, object, list[QuerySet[Any]]]] = [
+        (
+            "team",
+            wanted.team,
+            [
+                projects.filter(team__slug=wanted.team),
+                teams_visible_to(viewer).filter(slug=wanted.team),
+            ],
+        ),
+        ("project", wanted.project, [projects.filter(slug=slug, **within)]),
+        ("pool", wanted.pool, [Pool.objects.filter(name=wanted.pool)]),
+        ("set", wanted.job_set, [visible_jobs(viewer).filter(job_set=wanted.job_set)]),
+    ]
+    for name, value, places in asked:
+        if value and not any(rows.exists() for rows in places):
+            raise NotFound(f"There is no such {name} for you.", field=field or name)
+
+
 def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySet[Job]:
     """Narrow a list; unknown names simply match nothing."""
     if wanted.states:
@@ -118,9 +143,9 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
     jobs = _of_size(jobs, wanted)
     if wanted.text:
         match = Q(name__icontains=wanted.text)
-        if wanted.text.lstrip("#").isascii() and wanted.text.lstrip("#").isdigit():
-            number = int(wanted.text.lstrip("#"))
-            match |= Q(pk=number) if number <= MAX_PK else Q()
+        digits = wanted.text.lstrip("#")
+        if digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_PK)):
+            match |= Q(pk=min(int(digits), MAX_PK))
         jobs = jobs.filter(match)
     return jobs
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from django.db.models import QuerySet, Value
 from django.utils import timezone
 
-from accounts.errors import Forbidden
+from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import Attempt, Device, DeviceHour, DeviceSample, Job, Node
@@ -61,7 +61,8 @@ def job_series(
 ) -> list[DeviceSeries]:
     """The devices of one attempt, the latest by default, at most MAX_POINTS of each.
 
-    Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
+    Raises NotFound for a foreign job and for an attempt that it has not, Forbidden for a role that
+    sees jobs but not what they do.
     """
     check_visible(viewer, job)
     check_measures(viewer, job)
@@ -69,6 +70,8 @@ def job_series(
     if attempt_number is not None:
         attempts = attempts.filter(number=attempt_number)
     attempt = attempts.first()
+    if attempt is None and attempt_number is not None:
+        raise NotFound("This job has no such attempt.", field="attempt")
     if attempt is None:
         return []
     return series_of(viewer, job, attempt, since=since, most=MAX_POINTS, now=now)

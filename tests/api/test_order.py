@@ -46,7 +46,9 @@ def test_foreign_sets_and_jobs_look_missing(program, alice, carol, other_project
         problem_of(stranger.get(path), 404)
     problem_of(stranger.post(f"/sets/{mine['set']}/cancel/"), 404)
     assert stranger.get("/sets/").json()["items"] == []
-    assert stranger.get(f"/jobs/?set={mine['set']}").json()["items"] == []
+    for number in (mine["set"], 987654):
+        gone = problem_of(stranger.get(f"/jobs/?set={number}"), 404)
+        assert fields_of(gone) == {"set"}
     theirs = {**spec, "project": other_project.path}
     found = [
         problem_of(stranger.post("/jobs/", {**theirs, "depends_on": number}), 422)["errors"]

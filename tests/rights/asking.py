@@ -57,6 +57,20 @@ def operations() -> dict[str, dict[str, str | None]]:
     return found
 
 
+def queries() -> dict[tuple[str, str], frozenset[str]]:
+    """By address of the API and method: the query parameters it takes."""
+    return {
+        (route, method): getattr(_view(route), method).query_names
+        for route, methods in operations().items()
+        for method in methods
+    }
+
+
+def _view(route: str) -> Any:
+    found: Any = next(one for one in urlpatterns if str(one.pattern) == route).callback
+    return found.cls
+
+
 def api_address(route: str, side: Side) -> str:
     """The address of a route for one side; raises KeyError for a part that has no word."""
     for part, word in _API_WORDS.items():

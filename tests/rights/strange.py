@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.pages import silent
-from tests.rights.scene import Side
+from tests.rights.scene import PEOPLE, Side
 
 Ask = Callable[[str, Any], Any]
 # No parameter takes these; a text to look for may be anything.
@@ -26,6 +26,17 @@ _MAIN = re.compile(r"<main.*</main>", re.DOTALL)
 _HIDDEN = re.compile(r'<input type="hidden"[^>]*>')
 # Parts of forms that are filled in from the address, keys that are made anew, and figures.
 _KEYS = re.compile(r"\b[0-9a-f]{32}\b|[0-9]+")
+
+
+# Who sees a team alone, before those who see all.
+WHO = ("member", "lead", "finance", "operator", "admin")
+NARROW = ("member", "lead")
+
+
+def who_opens(cells: str) -> str | None:
+    """The first of them who gets something, by a row of the table of rights."""
+    statuses = dict(zip(PEOPLE, cells.split(), strict=True))
+    return next((one for one in WHO if statuses[one] == "200"), None)
 
 
 def foreign_words(side: Side) -> Iterator[tuple[str, str]]:

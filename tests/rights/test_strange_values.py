@@ -17,9 +17,6 @@ from tests.rights.table import CLASSES, PAGES
 
 # Each parameter of each page, several times over.
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.long, pytest.mark.timeout(900)]
-# Who sees a team alone, before those who see all.
-WHO = ("member", "lead", "finance", "operator", "admin")
-NARROW = ("member", "lead")
 # Figures may be a name: a list without any such row says that none of so many match.
 NAMES = ("jobs:list?pool=huge", "jobs:list?project=huge")
 
@@ -31,12 +28,10 @@ def scene(db: Any) -> Scene:
 
 def visits(scene: Scene) -> Iterator[tuple[Row, str, strange.Ask, str, list[str]]]:
     """Of each page: who opens it, how, its address on their own side, and what it knows."""
-    people = ("member", "lead", "above", "finance", "operator", "admin", "auditor")
     for row in ROWS:
         if row.method != "GET" or row.route in OPEN_ROUTES:
             continue
-        statuses = dict(zip(people, CLASSES[PAGES[row.route]][0].split(), strict=True))
-        who = next((one for one in WHO if statuses[one] == "200"), None)
+        who = strange.who_opens(CLASSES[PAGES[row.route]][0])
         if who is None:
             continue
         ask = scene.clients[who].get
@@ -59,7 +54,7 @@ def _is_same(
 def test_what_is_another_teams_is_as_if_it_were_not_there(scene):
     wrong, asked = [], 0
     for row, who, ask, address, known in visits(scene):
-        if who not in NARROW:
+        if who not in strange.NARROW:
             continue
         for name in known:
             for foreign, missing in strange.foreign_words(scene.foreign):

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
-from portal.api.shapes import viewer_of
+from portal.api.shapes import Spelled, viewer_of
 from portal.api.v1.job_shapes import JobDetail, show_job
 from portal.api.v1.jobs import IF_MATCH, expected_version
 from scheduler.loop.changing import TIERS, change_job, preview, read_change
@@ -26,9 +26,9 @@ class ChangeBody(serializers.Serializer[Any]):
     as any number or as a range like 2..8, `gpus_per_node`, `gpu_model` (empty: any) and `pool`; it
     keeps its age then. `dry_run`: change nothing, only say what it would mean."""
 
-    time_limit = serializers.CharField(required=False, max_length=40)
+    time_limit = Spelled(required=False, max_length=40)
     tier = serializers.ChoiceField(sorted(TIERS), required=False)
-    nodes = serializers.CharField(required=False, max_length=24)
+    nodes = Spelled(required=False, max_length=24)
     gpus_per_node = serializers.IntegerField(
         required=False, min_value=0, max_value=MAX_GPUS_PER_NODE
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -20,7 +19,6 @@ from portal.api.operations import (
     Header,
     Query,
     body_of,
-    choices,
     flag,
     operation,
     refuse_fast,
@@ -30,13 +28,12 @@ from portal.api.pagination import PAGE_QUERY, page_of, sort_of
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import viewer_of
 from portal.api.v1.composing.held import TEMPLATE, spec_within, submitting, template_of
+from portal.api.v1.job_filters import FILTERS, filtered_jobs
 from portal.api.v1.job_quotes import QuoteShape, document_of, show_quote
-from portal.api.v1.job_shapes import JOB_STATES, JobDetail, JobPage, show_job, show_rows
-from portal.forms.grammar.jobs import EXAMPLES, parse_job_query
+from portal.api.v1.job_shapes import JobDetail, JobPage, show_job, show_rows
 from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
-from scheduler.selectors.jobs import MAX_PK
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
@@ -50,20 +47,6 @@ IDEMPOTENCY = Header(
     "body within a day answers with the same job.",
 )
 IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
-_TERMS = " ".join(f"{key}:{value}" for key, value in EXAMPLES.items())
-FILTERS = (
-    Query(
-        "q", str, f"A filter as on the page: {' '.join(f'{k}:{v}' for k, v in EXAMPLES.items())}."
-    ),
-    Query("state", str, f"One or more of {', '.join(JOB_STATES)}, separated by commas."),
-    Query("team", str, "A team's slug."),
-    Query("project", str, "team/project."),
-    Query("owner", str, "A user name, or me for yourself."),
-    Query("pool", str, "A pool's name."),
-    Query("text", str, "Part of the name, or the job's number."),
-    Query("set", int, "The number of an array: its tasks."),
-    Query("sort", str, f"{', '.join(JOB_COLUMNS)}; with a - before it the highest first."),
-)
 
 
 class BulkBody(serializers.Serializer[Any]):
@@ -131,18 +114,6 @@ def _opened(request: Request, submitted: services.Submitted) -> Response:
     return reply
 
 
-def _filter_of(text: str) -> select.JobFilter:
-    """What `q` says; raises BadRequest naming the term that is wrong."""
-    query = parse_job_query(text, now=timezone.now())
-    if query.problems:
-        raise BadRequest(
-            " ".join(query.problems),
-            code="bad_query",
-            errors=[("q", problem) for problem in query.problems],
-        )
-    return query.wanted
-
-
 class Jobs(ApiView):
     """`/jobs/`."""
 
@@ -156,19 +127,8 @@ class Jobs(ApiView):
         reply=JobPage,
     )
     def get(self, request: Request) -> Response:
-        viewer, sent = viewer_of(request), request.query_params
-        wanted = select.JobFilter(
-            states=choices(request, "state", JOB_STATES),
-            team=sent.get("team", "").strip(),
-            project=sent.get("project", "").strip(),
-            owner=sent.get("owner", "").strip(),
-            pool=sent.get("pool", "").strip(),
-            text=sent.get("text", "").strip(),
-            job_set=whole(request, "set", 0, low=1, high=MAX_PK),
-        )
         sort = sort_of(request, JOB_COLUMNS, "-submitted")
-        jobs = select.filter_jobs(select.visible_jobs(viewer), wanted, viewer)
-        jobs = select.filter_jobs(jobs, _filter_of(sent.get("q", "")), viewer)
+        jobs = filtered_jobs(request, viewer_of(request))
         return Response(page_of(request, jobs, show_rows, sort))
 
     @operation(

@@ -8,7 +8,6 @@ from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import (
     cluster,
-    costs,
     job_answers,
     job_changes,
     job_output,
@@ -20,7 +19,7 @@ from portal.api.v1 import (
     sets,
 )
 from portal.api.v1.composing import converting, templates
-from portal.api.v1.finance import exports, months, reports, spending, terms
+from portal.api.v1.finance import costs, exports, months, reports, spending, terms
 from portal.api.v1.organisation import (
     audit,
     notifications,

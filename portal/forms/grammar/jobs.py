@@ -32,7 +32,7 @@ EXAMPLES: Mapping[str, str] = {
 }
 KEYS = tuple(EXAMPLES)
 MAX_GPUS = 1_000_000
-_NAME = re.compile(r"[A-Za-z0-9@.+_/-]{1,150}")
+NAME = re.compile(r"[A-Za-z0-9@.+_/-]{1,150}")
 _GPUS = re.compile(r"(>=|<=|>|<|=)?(\d{1,7})", re.ASCII)
 _LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,62})(?:=(.{0,128}))?", re.ASCII)
 _FLAVOR = re.compile(r"[A-Za-z0-9 ._+-]{1,64}")
@@ -107,7 +107,7 @@ def _refusal(term: Term, what: str) -> FilterError:
 
 
 def _name(term: Term, now: datetime) -> dict[str, object]:
-    if not _NAME.fullmatch(term.value):
+    if not NAME.fullmatch(term.value):
         raise _refusal(term, f"{term.value[:40]!r} is not a name")
     return {"owner" if term.key == "user" else term.key: term.value}
 

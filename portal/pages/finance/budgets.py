@@ -54,7 +54,7 @@ def budget_remove(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def done() -> str:
         version = request.POST.get("version", "")
-        seen = int(version) if version.isascii() and version.isdigit() else 0
+        seen = int(version[:18]) if version.isascii() and version.isdigit() else 0
         remove_budget(actor=viewer, budget=budget, version=seen)
         return "The budget is removed."
 

@@ -91,7 +91,7 @@ def approve_several(request: HttpRequest) -> HttpResponseBase:
     done, refused = 0, []
     for mark in request.POST.getlist("request")[:_MOST_AT_ONCE]:
         number, _, version = mark.partition(".")
-        if not (number.isdecimal() and version.isdecimal()):
+        if not (mark.isascii() and len(mark) < 40 and number.isdecimal() and version.isdecimal()):
             continue
         try:
             found = select.get_visible_request(viewer, int(number))

@@ -36,19 +36,10 @@ class NotificationPage(serializers.Serializer[Any]):
     next_cursor = serializers.CharField(allow_null=True)
 
 
-class _Text(serializers.CharField):
-    """Text as JSON has it: no number stands for its digits."""
-
-    def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str):
-            self.fail("invalid")
-        return str(super().to_internal_value(data))
-
-
 class ReadBody(serializers.Serializer[Any]):
     """Of one thing or, without `subject`, of all; `up_to`: no later one than this id."""
 
-    subject = _Text(max_length=40, required=False, default="", allow_blank=True)
+    subject = serializers.CharField(max_length=40, required=False, default="", allow_blank=True)
     up_to = serializers.IntegerField(min_value=1, max_value=2**63 - 1, required=False)
 
 
@@ -61,7 +52,7 @@ class Read(serializers.Serializer[Any]):
 class MuteBody(serializers.Serializer[Any]):
     """`muted` false: tell of it again."""
 
-    subject = _Text(max_length=40)
+    subject = serializers.CharField(max_length=40)
     muted = serializers.BooleanField(required=False, default=True)
 
 

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.services.ending.access import MAX_REASON, reactivate_person
+from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, Query, body_of, choice, operation, whole
 from portal.api.shapes import viewer_of
 from scheduler.selectors.people.everybody import STANDINGS, everybody, get_somebody
@@ -106,15 +107,16 @@ class PersonList(ApiView):
         reply=People,
     )
     def get(self, request: Request) -> Response:
-        asked = {
-            name: request.query_params.get(name, "").replace("\x00", "") for name in ("q", "after")
-        }
+        text = request.query_params.get("q", "").strip()
+        if len(text) > _MAX_TEXT:
+            words = f"has more than {_MAX_TEXT} characters; shorten it"
+            raise BadRequest(f"q {words}.", code="bad_query", errors=[("q", words)])
         limit = whole(request, "limit", 50, low=1, high=MAX_LIMIT)
         found = everybody(
             viewer_of(request),
-            text=asked["q"].strip()[:_MAX_TEXT],
+            text=text,
             standing=_standing(request),
-            after=asked["after"],
+            after=request.query_params.get("after", ""),
             limit=limit + 1,
         )
         following = found[limit - 1].username if len(found) > limit else None

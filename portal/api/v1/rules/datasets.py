@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from accounts.errors import NotFound
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.parts import PART_QUERY, Part, part_of
-from portal.api.shapes import viewer_of
+from portal.api.shapes import Spelled, viewer_of
 from scheduler.models import Dataset
 from scheduler.selectors.cluster import get_visible_node
 from scheduler.selectors.machines.datasets import (
@@ -58,14 +58,14 @@ class DatasetBody(serializers.Serializer[Any]):
     """A data set and its size, such as 150GiB."""
 
     name = serializers.CharField(max_length=63)
-    size = serializers.CharField(max_length=32)
+    size = Spelled(max_length=32)
 
 
 class CopyBody(serializers.Serializer[Any]):
     """A node and how much of the data it holds, such as 20GiB: left out all of it, 0 nothing."""
 
     node = serializers.CharField(max_length=63)
-    held = serializers.CharField(max_length=32, required=False, default=None, allow_null=True)
+    held = Spelled(max_length=32, required=False, default=None, allow_null=True)
 
 
 class DatasetList(ApiView):
