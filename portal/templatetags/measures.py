@@ -60,14 +60,18 @@ def as_decimal(value: object) -> Decimal | None:
 
 
 def money(amount: object, currency: str) -> str:
-    """Two decimals and the ISO code; what is not nothing is never shown as nothing."""
+    """Two decimals and the ISO code; less than half a cent with its sign and first two digits."""
     number = as_decimal(amount)
-    if number is None:
-        return NOTHING
-    rounded = number.quantize(_CENT, ROUND_HALF_UP)
-    if rounded == 0 and number != 0:
-        return f"{'< 0.01' if number > 0 else '> −0.01'} {currency}"
-    return f"{rounded:,.2f} {currency}".replace("-", "−")
+    return NOTHING if number is None else f"{_rounded(number, _CENT)} {currency}"
+
+
+def _rounded(number: Decimal, step: Decimal) -> str:
+    """To `step`, halves away from zero; what would vanish to its first two digits: −0.0034."""
+    rounded = number.quantize(step, ROUND_HALF_UP)
+    if rounded or not number:
+        return f"{rounded + 0:,f}".replace("-", "−")
+    second = Decimal(1).scaleb(number.adjusted() - 1)
+    return shortest(number.quantize(second, ROUND_HALF_UP)).replace("-", "−")
 
 
 def shortest(amount: Decimal) -> str:
@@ -90,13 +94,7 @@ def price_text(price: Decimal) -> str:
 def gpu_hours(gpu_seconds: object) -> str:
     """GPU-hours to one decimal; what is not nothing is never shown as nothing."""
     number = as_decimal(gpu_seconds)
-    if number is None:
-        return NOTHING
-    hours = number / 3600
-    rounded = hours.quantize(_TENTH, ROUND_HALF_UP)
-    if rounded == 0 and hours != 0:
-        return "< 0.1"
-    return f"{rounded:,.1f}"
+    return NOTHING if number is None else _rounded(number / 3600, _TENTH)
 
 
 def mib(value: object) -> str:

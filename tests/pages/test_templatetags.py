@@ -52,10 +52,15 @@ def test_duration(seconds: object, text: str) -> None:
     [
         (Decimal("1957.755"), "1,957.76 EUR"),
         (Decimal("0.005"), "0.01 EUR"),
-        (Decimal("0.004"), "< 0.01 EUR"),
+        (Decimal("0.00499"), "0.005 EUR"),
+        (Decimal("0.00034567"), "0.00035 EUR"),
         (Decimal(0), "0.00 EUR"),
         (Decimal("-12.5"), "−12.50 EUR"),
-        (Decimal("-0.001"), "> −0.01 EUR"),
+        (Decimal("-0.005"), "−0.01 EUR"),
+        (Decimal("-0.0049"), "−0.0049 EUR"),
+        (Decimal("-0.00000000012"), "−0.00000000012 EUR"),
+        (Decimal("-0"), "0.00 EUR"),
+        (-0.001, "−0.001 EUR"),
         ("12", "12.00 EUR"),
         (None, "–"),
         ("free", "–"),
@@ -91,8 +96,8 @@ def test_sizes_in_bytes() -> None:
 
 
 def test_gpu_hours_have_one_decimal_and_never_hide_use() -> None:
-    hours = [measures.gpu_hours(seconds) for seconds in (0, 30, 3600, 44280, 36_000_000)]
-    assert hours == ["0.0", "< 0.1", "1.0", "12.3", "10,000.0"]
+    hours = [measures.gpu_hours(seconds) for seconds in (0, 30, -30, 3600, -44280, 36_000_000)]
+    assert hours == ["0.0", "0.0083", "−0.0083", "1.0", "−12.3", "10,000.0"]
 
 
 def test_percent_and_shares() -> None:

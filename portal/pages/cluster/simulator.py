@@ -18,7 +18,7 @@ from portal.forms.cluster.simulating import ScenarioForm
 from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.cluster.pools import policy_changes
 from portal.pages.listing.leaves import leaf_of
-from portal.templatetags.measures import duration
+from portal.templatetags.measures import duration, money
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.scenarios import get_visible_scenario, visible_scenarios
 from scheduler.services.sharing.policies import compare_policies, policy_in_force
@@ -190,7 +190,7 @@ def _shown(name: str, value: float, currency: str) -> str:
     if name == "jain":
         return f"{value:.3f}"
     if name == "cost":
-        return f"{value:,.2f} {currency}"
+        return money(value, currency)
     return f"{value:,.1f}" if name.endswith("gpu_hours") else f"{value:,.0f}"
 
 

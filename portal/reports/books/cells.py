@@ -41,7 +41,7 @@ def shown(column: Column, cell: Cell) -> str:
         return two_places(cell) + (" %" if column.form is Form.PERCENT else "")
     if column.form is Form.SECONDS and isinstance(cell, int):
         return (
-            as_hours(cell)
+            measures.gpu_hours(cell)
             if column.title.endswith(" h") or "GPU-h" in column.title
             else f"{cell:,}"
         )
@@ -61,10 +61,5 @@ def short_text(name: str, text: str) -> str:
 
 
 def two_places(amount: Decimal) -> str:
-    """Two decimals; what is not nothing is never shown as nothing."""
+    """Two decimals; less than half a cent with its sign and first two digits."""
     return measures.money(amount, "").strip()
-
-
-def as_hours(seconds: int) -> str:
-    """GPU-seconds as hours; time given back has its sign."""
-    return f"−{measures.gpu_hours(-seconds)}" if seconds < 0 else measures.gpu_hours(seconds)
