@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accounts.models import AuditEvent
+from accounts.models import AuditEvent, Role
+from accounts.services import create_team
 from scheduler.models import Booking, MaintenanceWindow, OutboundMail
 from scheduler.selectors.calendar.bookings import booking_views
 from scheduler.selectors.calendar.reserved import reserved_devices
@@ -21,6 +22,7 @@ from scheduler.services.sites.windows import cancel_window, plan_window
 from scheduler.spec import SpecInvalid
 from scheduler.states import BookingState, EndReason
 from tests import scenes
+from tests.factories import member
 from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
@@ -75,9 +77,14 @@ def test_what_clashes_is_named(lead, operator, project, cluster, root):
     with pytest.raises(Conflict) as refused:
         book(operator, project, cluster, nodes=1, hours=(2, 5))
     assert refused.value.facts == {"free": 0, "bookings": [first.pk], "windows": [window.pk]}
-    assert f"booking {first.pk} (2 nodes, 2026-11-20 13:00 to 2026-11-20 15:00 UTC)" in str(
-        refused.value
-    )
+    said = "(2 nodes, 2026-11-20 13:00 to 2026-11-20 15:00 UTC)"
+    assert f"In the way: booking {first.pk} of vision/digits {said}" in str(refused.value)
+    robots = create_team(actor=root, name="Robots")
+    stranger = member("rose", robots, Role.LEAD, by=root)
+    with pytest.raises(Conflict) as refused:
+        book(stranger, robots, cluster, nodes=1, hours=(2, 5))
+    assert f"In the way: another team's booking {first.pk} {said}" in str(refused.value)
+    assert "vision" not in str(refused.value)
     assert book(operator, project, cluster, nodes=3, hours=(4, 5))
     assert book(operator, project, cluster, nodes=1, hours=(1, 2))
 

@@ -9,7 +9,9 @@ from datetime import datetime
 
 from django.db.models import Count, Q
 
+from accounts.models import User
 from scheduler.models import Booking, Device, MaintenanceWindow, Node, Pool
+from scheduler.selectors.calendar.bookings import visible_bookings
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.states import NodeState
 
@@ -18,7 +20,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be booked; `gpus_per_node` 0 for whole nodes. `instead_of`: the booking edited."""
+    """What is to be booked; `gpus_per_node` 0 for whole nodes. `instead_of`: the booking edited.
+    `told`: who is told whose is in the way, where that is theirs to see; None for nobody.
+    """
 
     pool: Pool
     gpu_model: str
@@ -27,6 +31,7 @@ class Wanted:
     from_at: datetime
     until_at: datetime
     instead_of: int | None = None
+    told: User | None = None
 
 
 def open_bookings(now: datetime) -> Q:
@@ -109,11 +114,11 @@ def _too_few(wanted: Wanted, count: int) -> Invalid:
 def _clash(
     wanted: Wanted, free: int, bookings: list[Booking], windows: list[MaintenanceWindow]
 ) -> Conflict:
-    """Numbers and times say enough; whose a booking is, is not everybody's business."""
-    named = [
-        f"booking {one.pk} ({one.nodes} node{'s' * (one.nodes > 1)}, {_span(one)})"
-        for one in bookings
-    ] + [f"maintenance {_span(window)}" for window in windows]
+    """Numbers and times for everybody; whose a booking is, for who may see it."""
+    owners = _owners(wanted.told, bookings[:_SHOWN])
+    named = [named_booking(one, owners.get(one.pk)) for one in bookings] + [
+        f"maintenance {_span(window)}" for window in windows
+    ]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     return Conflict(
         f"Only {free} of the {wanted.nodes} nodes are free all that time. In the way: "
@@ -126,6 +131,25 @@ def _clash(
             "windows": [one.pk for one in windows],
         },
     )
+
+
+def _owners(told: User | None, bookings: Sequence[Booking]) -> dict[int, str]:
+    """Whose they are, by booking: an empty text where that is not theirs to see."""
+    if told is None:
+        return {}
+    seen = {
+        one.pk: one.owner_path
+        for one in visible_bookings(told).filter(pk__in=[one.pk for one in bookings])
+    }
+    return {one.pk: seen.get(one.pk, "") for one in bookings}
+
+
+def named_booking(booking: Booking, owner: str | None) -> str:
+    """`booking 7 of vision (2 nodes, …)`; `owner` is empty for another team's, None if unsaid."""
+    whose = "another team's " if owner == "" else ""
+    of_owner = f" of {owner}" if owner else ""
+    nodes = f"{booking.nodes} node{'s' * (booking.nodes > 1)}"
+    return f"{whose}booking {booking.pk}{of_owner} ({nodes}, {_span(booking)})"
 
 
 def _span(one: Booking | MaintenanceWindow) -> str:

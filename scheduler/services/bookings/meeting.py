@@ -11,7 +11,7 @@ from django.db.models import Q
 from accounts.models import Role, User
 from accounts.services.audit import record
 from scheduler.models import Booking, MaintenanceWindow, OutboundMail
-from scheduler.services.bookings.fitting import Wanted, find_nodes, open_bookings
+from scheduler.services.bookings.fitting import Wanted, find_nodes, named_booking, open_bookings
 from scheduler.services.errors import Conflict, Invalid
 
 _NAMED = 3
@@ -67,11 +67,7 @@ def _moved(booking: Booking, window: MaintenanceWindow, now: datetime) -> bool:
 
 
 def _clash(hurt: Sequence[Booking]) -> Conflict:
-    words = "; ".join(
-        f"booking {one.pk} ({one.nodes} nodes, {one.from_at:%Y-%m-%d %H:%M} to "
-        f"{one.until_at:%Y-%m-%d %H:%M} UTC)"
-        for one in hurt[:_NAMED]
-    )
+    words = "; ".join(named_booking(one, one.owner_path) for one in hurt[:_NAMED])
     more = f" and {len(hurt) - _NAMED} more" if len(hurt) > _NAMED else ""
     return Conflict(
         f"There are no other nodes then for {words}{more}. Choose another time or other nodes, or "

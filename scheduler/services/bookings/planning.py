@@ -108,7 +108,7 @@ def make_booking(
             "Use lower-case letters, digits and dashes, and not digits alone.", field="name"
         )
     pool = Pool.objects.select_for_update().get(pk=pool.pk)
-    wanted = Wanted(pool, gpu_model.strip(), nodes, gpus_per_node, from_at, until_at)
+    wanted = Wanted(pool, gpu_model.strip(), nodes, gpus_per_node, from_at, until_at, told=actor)
     booking = Booking.objects.create(
         name=_free_name(name, now),
         project=owner if isinstance(owner, Project) else None,
@@ -162,7 +162,7 @@ def edit_booking(
             words = "It has begun already." if begun else "It would begin in the past."
             raise Invalid(f"{words} Change the end only.", field="from_at")
     if any(after[f] != before[f] for f in ("from_at", "until_at", "nodes", "gpus_per_node")):
-        booking.node_ids, booking.hurt_by = _nodes_again(booking, pool, now), None
+        booking.node_ids, booking.hurt_by = _nodes_again(actor, booking, pool, now), None
         refuse_beyond_quota(owner_of(booking), booking)
     booking.note = booking.note.strip()[:200]
     booking.version += 1
@@ -210,7 +210,7 @@ def pictured(booking: Booking) -> dict[str, Any]:
     }
 
 
-def _nodes_again(booking: Booking, pool: Pool, now: datetime) -> list[int]:
+def _nodes_again(actor: User, booking: Booking, pool: Pool, now: datetime) -> list[int]:
     """Nodes for what it is now, its own first."""
     wanted = Wanted(
         pool,
@@ -220,6 +220,7 @@ def _nodes_again(booking: Booking, pool: Pool, now: datetime) -> list[int]:
         booking.from_at,
         booking.until_at,
         instead_of=booking.pk,
+        told=actor,
     )
     return find_nodes(wanted, now=now, rather=booking.node_ids)
 
