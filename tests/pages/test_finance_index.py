@@ -70,3 +70,16 @@ def test_closing_is_tried_before_it_is_done(client, root, yard, monkeypatch):
     assert "It would be refused" in client.post("/finance/periods/2026-11/check/").content.decode()
     assert client.post("/finance/periods/2026-1/check/").status_code == 404
     assert Period.objects.count() == rows[2]
+
+
+def test_the_index_says_that_there_are_older_months(client, root, alice):
+    for number in range(24):
+        Period.objects.create(name=f"{2024 + number // 12}-{number % 12 + 1:02d}")
+    client.force_login(root)
+    assert "All months" not in client.get("/finance/").content.decode()
+    Period.objects.create(name="2023-12")
+    page = client.get("/finance/")
+    assert "All months" in page.content.decode() and "2023-12" not in page.content.decode()
+    client.force_login(alice)
+    page = client.get("/finance/").content.decode()
+    assert "Who keeps the books sees all months" in page and "All months" not in page

@@ -46,11 +46,14 @@ class MonthRow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`is_bookkeeper` tells whether totals and open matters are in it."""
+    """`is_bookkeeper` tells whether totals and open matters are in it; `has_older` whether there
+    are months before those.
+    """
 
     is_bookkeeper: bool
     current: str
     months: Sequence[MonthRow]
+    has_older: bool
     open_adjustments: int
 
 
@@ -62,8 +65,8 @@ def books_overview(viewer: User, now: datetime) -> Overview:
     found = Period.objects.annotate(last=last, waiting=_waiting()).annotate(
         control=F("last__control"), ended=F("last__closed_at"), found=F("last__findings")
     )
-    rows = list(found.order_by("-name")[:_MONTHS])
-    months = [_row(row, keeps) for row in rows]
+    rows = list(found.order_by("-name")[: _MONTHS + 1])
+    months = [_row(row, keeps) for row in rows[:_MONTHS]]
     if current not in {month.name for month in months}:
         blank = Period(name=current, state=PeriodState.OPEN, currency=load_conf().currency)
         ahead = _closes_at(blank)
@@ -71,7 +74,7 @@ def books_overview(viewer: User, now: datetime) -> Overview:
     waiting = 0
     if keeps:
         waiting = (rows[0].waiting or 0) if rows else _undecided().count()
-    return Overview(keeps, current, months, waiting)
+    return Overview(keeps, current, months, len(rows) > _MONTHS, waiting)
 
 
 def _undecided() -> QuerySet[Adjustment]:
