@@ -105,3 +105,33 @@ def test_the_button_stands_still_while_the_summary_comes(visit):
     settled(page)
     expect(page.locator("#summary")).to_contain_text("Cost at most")
     assert button.bounding_box() == before
+
+
+def test_who_types_on_is_answered_for_what_stands_there_at_last(visit):
+    """While a check is under way others wait, and only the last is made: none is broken off, which
+    would be told on the console, and no older answer comes after a newer one.
+    """
+    page = visit("alice")
+    page.goto("/jobs/new/?from=sample")
+    settled(page)
+    held: list[Route] = []
+    page.route("**/jobs/new/?part=summary", lambda route: held.append(route))
+    page.evaluate(
+        """document.addEventListener('htmx:confirm', () => {
+          document.body.dataset.asked = 1 + Number(document.body.dataset.asked || 0);
+        })"""
+    )
+    memory = page.locator("#id_memory")
+    for number, text in enumerate(("lots", "1GiB", "many"), start=1):
+        memory.fill(text)
+        expect(page.locator("body")).to_have_attribute("data-asked", str(number))
+    (first,) = held
+    assert "memory=lots" in (first.request.post_data or "")
+    with page.expect_request("**/jobs/new/?part=summary"):
+        first.continue_()
+    expect(page.locator("body")).to_have_attribute("data-asked", "4")
+    assert "memory=many" in (held[-1].request.post_data or "")
+    held[-1].continue_()
+    expect_wrong(page, "memory", "'many' is not a size")
+    settled(page)
+    assert len(held) == 2
