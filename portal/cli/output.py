@@ -13,6 +13,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -20,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from portal.cli.exits import Failure
-from portal.templatetags import measures
 
 _PIPE_WIDTH = 500
 _DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -160,8 +160,8 @@ def price(text: str, currency: str) -> str:
 
 
 def money(text: str | None, currency: str) -> str:
-    """An amount as pages write it."""
-    return measures.money(text, currency).strip() if text else "unknown"
+    """An amount to the cent."""
+    return f"{Decimal(text).quantize(Decimal('0.01'))} {currency}" if text else "unknown"
 
 
 class LogWriter:

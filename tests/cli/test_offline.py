@@ -6,7 +6,7 @@ import pytest
 
 from portal.cli.config import Config, clean_server, load_config, save_config
 from portal.cli.exits import Failure, code_of_end, code_of_status
-from portal.cli.output import clean, harmless, money, span
+from portal.cli.output import clean, harmless, span
 
 pytestmark = pytest.mark.once
 
@@ -126,10 +126,3 @@ def test_names_cannot_turn_the_line_around():
 
 def test_spans():
     assert [span(s) for s in (5, 65, 3700, 90000)] == ["5s", "1m05s", "1h01m", "1d01h"]
-
-
-def test_amounts_read_as_on_pages():
-    texts = ("1957.755", "0.0034", "-0.0034", "-12.5", None)
-    said = [money(text, "EUR") for text in texts]
-    assert said == ["1,957.76 EUR", "0.0034 EUR", "−0.0034 EUR", "−12.50 EUR", "unknown"]
-    assert money("1.5", "") == "1.50"
