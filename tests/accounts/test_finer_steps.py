@@ -54,7 +54,8 @@ def widen() -> None:
         with connection.cursor() as cursor:
             words = "ALTER COLUMN unit_price TYPE numeric(12, 4)"
             cursor.execute(f"ALTER TABLE scheduler_usageentry {words}")
-    before = MigrationLoader(connection).project_state(SIX.Migration.dependencies)
+    loader = MigrationLoader(connection, replace_migrations=False)
+    before = loader.project_state(SIX.Migration.dependencies)
     after = before.clone()
     change.state_forwards("scheduler", after)
     with connection.schema_editor() as editor:
