@@ -72,6 +72,10 @@ _VALUES = {
         )
         for column in ("from_at", "until_at")
     },
+    # Two spans of one allocation may begin a multiple of 97 seconds apart.
+    "scheduler_usageentry.period_start": (
+        "strftime('%Y-%m-%d %H:%M:%f', {0}, '-' || (97 * n + id / 1000.0) || ' seconds')"
+    ),
     "scheduler_period.name": "strftime('%Y-%m', {0} || '-01', '-' || n || ' months')",
 }
 
