@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
+from portal.cli.changing import sets
 from portal.cli.changing.change import change
 from portal.cli.changing.turns import reorder
 from portal.cli.cluster import bookings, datasets, pools, simulate
@@ -17,7 +18,7 @@ from portal.cli.exits import OK, Failure
 from portal.cli.kept import outputs
 from portal.cli.output import print_failure
 from portal.cli.people import audit, deputies, quota, roles, secrets, teams, webhooks
-from portal.cli.requesting import requests, rules
+from portal.cli.requesting import cancels, requests, rules
 from portal.cli.sessions import sessions
 
 app = typer.Typer(
@@ -57,13 +58,14 @@ app.add_typer(bookings.app, name="bookings")
 app.add_typer(pools.app, name="pools")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(simulate.app, name="simulate")
-app.add_typer(jobs.sets, name="sets")
+app.add_typer(sets.app, name="sets")
 app.add_typer(templates.app, name="templates")
 app.add_typer(sessions.app, name="session")
 app.add_typer(roles.app, name="roles")
 app.add_typer(teams.app, name="teams")
 app.add_typer(deputies.app, name="deputies")
 app.add_typer(secrets.app, name="secrets")
+app.add_typer(cancels.app, name="cancels")
 requests.app.add_typer(rules.app, name="rules")
 app.add_typer(requests.app, name="requests")
 app.add_typer(webhooks.app, name="webhooks")

@@ -130,14 +130,15 @@ def said_and_back(
     """Do what a button asks, say how it went, and go to `route`; a refusal is said, too."""
     try:
         messages.success(request, act())
-    except (NotFound, Forbidden):
-        raise
-    except Conflict as refused:
-        messages.warning(request, _told(refused))
     except DomainError as refused:
-        messages.error(request, _told(refused))
+        say_refused(request, refused)
     return redirect(*route, **kwargs)
 
 
-def _told(refused: DomainError) -> str:
-    return in_labels(refused.detail, {refused.field: as_words(refused.field)})
+def say_refused(request: HttpRequest, refused: DomainError) -> None:
+    """Above the next page; what is foreign, or not for the viewer, is raised again."""
+    if isinstance(refused, NotFound | Forbidden):
+        raise refused
+    words = in_labels(refused.detail, {refused.field: as_words(refused.field)})
+    level = messages.WARNING if isinstance(refused, Conflict) else messages.ERROR
+    messages.add_message(request, level, words)

@@ -22,9 +22,10 @@ from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.overview import of_log
+from portal.pages.requests.seconding import done_or_proposed
 from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
-from scheduler.models import Job
+from scheduler.models import BulkCancel, Job
 from scheduler.selectors.jobs import (
     filter_jobs,
     get_visible_job,
@@ -36,6 +37,7 @@ from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
+from scheduler.services.seconding.proposing import propose_to_cancel_jobs
 from scheduler.states import JobState
 
 PAGE_SIZES = (50, 100, 200)
@@ -214,7 +216,10 @@ def job_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
             return f"Job #{pk} was asked to stop; it has time to save its work."
         return f"Job #{pk} had ended before."
 
-    return said_and_back(request, act, "jobs:detail", pk)
+    def propose(reason: str) -> BulkCancel:
+        return propose_to_cancel_jobs(actor=viewer, jobs=[job], reason=reason)
+
+    return done_or_proposed(request, act, propose, "jobs:detail", pk)
 
 
 @page("POST")

@@ -80,7 +80,7 @@ def _sees_books(user: User) -> bool:
 
 
 def _approves(user: User) -> bool:
-    if can(user, "decide_requests", None) or can(user, "decide_spending", None):
+    if any(can(user, action, None) for action in ("decide_requests", "decide_spending", "operate")):
         return True
     teams = (team_ids_for, team_ids_acted_for)
     return any(of_whom(user, "approve_requests") != frozenset() for of_whom in teams)

@@ -48,6 +48,7 @@ from portal.pages.requests import acts as request_acts
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.requests import rules as request_rules
+from portal.pages.requests import seconding
 from portal.pages.saved import views
 from portal.pages.scope.choosing import scope
 from portal.pages.sessions import detail as session_pages
@@ -141,6 +142,11 @@ request_urls = [
     path("<int:pk>/revoke/", request_acts.request_revoke, name="revoke"),
 ]
 
+cancel_urls = [
+    path("<int:pk>/", seconding.cancel_detail, name="detail"),
+    path("<int:pk>/decide/", seconding.cancel_decide, name="decide"),
+]
+
 notification_urls = [
     path("", notifications.notification_list, name="list"),
     path("read/", notifications.notification_read, name="read"),
@@ -207,6 +213,7 @@ urlpatterns = [
     path("requests/", include((request_urls, "requests"))),
     path("approvals/", request_lists.approvals, name="approvals"),
     path("approvals/approve/", request_lists.approve_several, name="approve_several"),
+    path("approvals/cancels/", include((cancel_urls, "cancels"))),
     path("approvals/rules/", request_rules.approval_rules, name="approval_rules"),
     path("approvals/rules/end/", request_rules.approval_rule_end, name="approval_rule_end"),
     path("settings/tokens/", include((token_urls, "tokens"))),

@@ -54,6 +54,11 @@ LOOKS: Mapping[str, Look] = {
     "partly approved": Look("st-succeeded", "succeeded"),
     "denied": Look("st-failed", "failed"),
     "withdrawn": Look(_GREY, "cancelled"),
+    # Cancels of many jobs that two people end.
+    "waiting": Look("st-queued", "queued"),
+    "agreed": Look("st-succeeded", "succeeded"),
+    "refused": Look("st-failed", "failed"),
+    "lapsed": Look(_GREY, "timedout"),
     # Queues, tokens, memberships.
     "open": Look("st-succeeded", "succeeded"),
     "planned": Look("st-queued", "queued"),

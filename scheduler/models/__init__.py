@@ -60,6 +60,7 @@ from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, Ter
 from scheduler.models.money.true_ups import BudgetTrueUp
 from scheduler.models.queues import PoolRule, Queue
 from scheduler.models.requesting import (
+    BulkCancel,
     GrantNotice,
     OutboundMail,
     QuotaRequest,
@@ -102,6 +103,7 @@ __all__ = [
     "BudgetHold",
     "BudgetPledge",
     "BudgetTrueUp",
+    "BulkCancel",
     "Claim",
     "CommitsAt",
     "CostKind",

@@ -14,16 +14,18 @@ from django.db.models import (
     OuterRef,
     QuerySet,
 )
+from django.utils import timezone
 
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can, projects_visible_to
-from scheduler.models import Job, JobSet
+from scheduler.models import BulkCancel, Job, JobSet
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.tables.of_sets import TOOK, Told, told_along, told_in
 from scheduler.selectors.tables.so_far import costs_of_sets
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES, JobState
+from scheduler.states.seconding import CancelOutcome
 
 _NO_SET = "There is no such set of jobs for you."
 
@@ -32,13 +34,15 @@ _NO_SET = "There is no such set of jobs for you."
 class SetInFull:
     """A set with what its page says beside its tasks.
 
-    `states`: of all tasks, by index; `reruns`: numbers of sets, oldest first.
+    `states`: of all tasks, by index; `reruns`: numbers of sets, oldest first; `proposals`: those
+    that wait for a second person to end it, each with how many tasks it names.
     """
 
     job_set: JobSet
     told: Told
     states: tuple[JobState, ...]
     reruns: tuple[int, ...]
+    proposals: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +97,26 @@ def get_visible_set(viewer: User, pk: int) -> JobSet:
 
 
 def get_set_in_full(viewer: User, pk: int) -> SetInFull:
-    """As `get_visible_set`, with what `set_views` counts and the sets that run it again, in the
-    same statement."""
+    """As `get_visible_set`, with what `set_views` counts, the sets that run it again and proposals
+    to end it, in the same statement."""
     again = JobSet.objects.filter(rerun_of=OuterRef("pk")).order_by()
     tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
+    proposals = BulkCancel.objects.filter(
+        job_set=OuterRef("pk"), outcome=CancelOutcome.WAITING, lapses_at__gt=timezone.now()
+    ).order_by()[:1]
     rows = visible_sets(viewer).annotate(
         **told_along("pk"),
         states_=as_rows(tasks, "array_index", "state"),
         reruns_=as_rows(again, "id"),
+        proposals_=as_rows(proposals, "id", "named"),
     )
     found: Any = rows.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if found is None:
         raise NotFound(_NO_SET)
     states = tuple(JobState(state) for _, state in sorted(rows_in(found.states_)))
     reruns = sorted(number for (number,) in rows_in(found.reruns_))
-    return SetInFull(found, told_in(found), states, tuple(reruns))
+    waiting = tuple((number, named) for number, named in rows_in(found.proposals_))
+    return SetInFull(found, told_in(found), states, tuple(reruns), waiting)
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:

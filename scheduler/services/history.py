@@ -58,6 +58,8 @@ def audit_act_on(
     before, after = None, None
     if to:
         before, after = {"state": str(came_from)}, {"state": str(to)}
+        if detail and "reason" in detail:
+            after["reason"] = str(detail["reason"])
     elif detail and {"was", "is"} <= detail.keys():
         what = kind.removesuffix("_changed")
         before, after = {what: str(detail["was"])}, {what: str(detail["is"])}

@@ -26,6 +26,7 @@ from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.rows.updating import update_row
+from scheduler.services.seconding.counting import refuse_alone
 from scheduler.services.stopping import request_stop
 from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.opening import Target, check_job, write_jobs
@@ -149,7 +150,19 @@ def locked_job(job: Job) -> Job:
 def cancel_job(
     *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
 ) -> Job:
-    """End a job early; a no-op when it has ended already."""
+    """End a job early; a no-op when it has ended already. Raises SecondNeeded where the actor has
+    ended too many jobs of others within the hour."""
+    now = now or timezone.now()
+    if job.owner_id != actor.pk and job.state not in FINAL_JOB_STATES:
+        refuse_alone(actor, 1, now=now)
+    return end_job(actor=actor, job=job, version=version, now=now)
+
+
+@transaction.atomic
+def end_job(
+    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+) -> Job:
+    """As `cancel_job`, for callers that have counted all that they end."""
     now = now or timezone.now()
     attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
     attempt = locked_live_attempt(attempt_id) if attempt_id else None

@@ -15,7 +15,8 @@ from scheduler.models import Job, JobSet
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
-from scheduler.services.jobs import cancel_job, submit_job
+from scheduler.services.jobs import end_job, submit_job
+from scheduler.services.seconding.counting import refuse_alone
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason, JobState
@@ -35,11 +36,15 @@ def acts_as_operator(actor: User, job_set: JobSet) -> bool:
 def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> int:
     """End every task early; returns how many had not ended. A no-op when all have.
 
-    The waiting tasks go first and in one transaction, so that none of them starts meanwhile; each
-    running one is then asked to stop by itself.
+    Raises SecondNeeded where these are too many of somebody else for one person. The waiting tasks
+    go first and in one transaction, so that none of them starts meanwhile; each running one is then
+    asked to stop by itself.
     """
     now = now or timezone.now()
     as_operator = acts_as_operator(actor, job_set)
+    left = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
+    if actor.pk != job_set.owner_id:
+        refuse_alone(actor, left.count(), now=now)
     reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     with transaction.atomic():
         waiting = list(
@@ -53,9 +58,8 @@ def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> 
         if actor.pk != job_set.owner_id:
             record(actor, "set.cancel", job_set, after={"waiting_tasks": len(waiting)}, now=now)
         reconsider(followers_of(waiting), now=now)
-    live = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
-    for job in (running := list(live.select_related("project__team", "owner"))):
-        cancel_job(actor=actor, job=job, now=now)
+    for job in (running := list(left.select_related("project__team", "owner"))):
+        end_job(actor=actor, job=job, now=now)
     return len(waiting) + len(running)
 
 

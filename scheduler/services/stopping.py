@@ -23,17 +23,19 @@ def request_stop(
     make_room_for: Job | None = None,
     facts: Mapping[str, object] | None = None,
     said: Mapping[str, object] | None = None,
+    who: str = "",
 ) -> bool:
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
     way, a cancel also a pause, so that such a job does not queue again. `make_room_for` and `facts`
     say for whom and what spoke for it, also who takes back what was lent; `said` fills the reason's
-    sentence. False: nothing was left.
+    sentence; `who` names those who asked where it is not the actor alone. False: nothing was left.
     """
     if attempt.state == AttemptState.ENDED:
         return False
-    who = actor.get_full_name() if actor else str((facts or {}).get("given_back_to", ""))
+    if not who:
+        who = actor.get_full_name() if actor else str((facts or {}).get("given_back_to", ""))
     if attempt.state == AttemptState.STOPPING:
         return _override(attempt, reason, who)
     moved = transitions.move_attempt(

@@ -59,7 +59,7 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
     ),
     NoticeKind.REQUEST_WAITING: NoticeRule(
         "Request waits for you",
-        "Somebody asks for quota or money and you may decide.",
+        "Somebody asks for quota or money, or wants to cancel many jobs, and you may decide.",
         "report",
         True,
     ),

@@ -27,6 +27,7 @@ MOST_BYTES = 200 * 1024
 # What an address names where it is not the thing that has this word.
 NAMED = {
     "/bookings/{id}/": {"id": "booking"},
+    "/bulk-cancels/{id}/": {"id": "bulk_cancel"},
     "/finance/files/{id}/": {"id": "file"},
     "/finance/reports/{slug}/": {"slug": "report"},
     "/finance/reports/{slug}/file/": {"slug": "report"},

@@ -18,6 +18,7 @@ from scheduler.services.bookings import plan_booking
 from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting, scenes
 from tests.composing import make_template
+from tests.seconding import waiting_cancel
 
 
 def test_it_is_made_without_a_warning_and_is_valid():
@@ -95,6 +96,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     session = scenes.submit(alice, project, script="", session="shell")
     scenario = ask_scenario(actor=root, pool=cluster.pool, hours=1, changes=["policy=las"])
     values = {
+        "bulk-cancels/{id}": f"bulk-cancels/{waiting_cancel(job_set).pk}",
         "sets/{id}": f"sets/{job_set.pk}",
         "bookings/{id}": f"bookings/{booking.pk}",
         "requests/{id}": f"requests/{requesting.ask(alice, project).pk}",

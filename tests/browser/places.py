@@ -76,6 +76,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "/cluster/simulator/{scenario}/",
         "/ops/health/",
         "/approvals/rules/?kind=borrow",
+        "/approvals/cancels/{cancel}/",
         "/audit/",
         "/announcements/",
     ),

@@ -44,6 +44,7 @@ def furnish(stack: LiveStack) -> dict[str, int | str]:
         "waiting": waits["id"],
         "set": submit_array(stack),
         "asked": ask(stack),
+        "cancel": doubt(stack),
         "template": share(stack, f"One node {done['id']}"),
         "scenario": replay(stack),
         "asset": buy(stack),
@@ -57,6 +58,7 @@ def clear(stack: LiveStack, things: Things) -> None:
         for name in ("waiting", "session"):
             api.post(f"/jobs/{things[name]}/cancel/")
         api.post(f"/sets/{things['set']}/cancel/")
+        api.post(f"/bulk-cancels/{things['cancel']}/agree/")
     stack.wait_for(int(things["session"]))
 
 
@@ -67,6 +69,16 @@ def submit_array(stack: LiveStack) -> int:
     with stack.api("alice") as api:
         made = api.get(f"/jobs/{first['id']}/").json()
     number: int = made["set"]
+    return number
+
+
+def doubt(stack: LiveStack) -> int:
+    """The number of a proposal to end an array of more tasks than one person ends alone."""
+    first = stack.submit(name="seed-mistake", script="true", array="0-100", begin="+30d", cpus=1)
+    with stack.api("alice") as api:
+        array = api.get(f"/jobs/{first['id']}/").json()["set"]
+    said = {"reason": "Writes its checkpoints over those of last week's runs."}
+    number: int = _made(stack, "lena", f"/sets/{array}/cancel/", said)["id"]
     return number
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from tests.pages import operating, starting
+from tests.pages import operating, seconded, starting
 from tests.pages.billed import ROWS as BILLED
 from tests.pages.rows import Row
 from tests.pages.rows import get as _get
@@ -63,7 +63,7 @@ ROWS: tuple[Row, ...] = (
     _post("jobs:hold", _MOVES, "queued"),
     _post("jobs:pause", _MOVES, "running"),
     _post("jobs:release", _MOVES, "held"),
-    *(Row(*one) for one in starting.ROWS),
+    *(Row(*one) for one in (*starting.ROWS, *seconded.ROWS)),
     *operating.ROWS,
     _get("sessions:list", _ALL),
     _get("sessions:new", _ALL),

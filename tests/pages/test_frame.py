@@ -167,13 +167,14 @@ def test_a_browser_keeps_its_habits_and_nothing_else(client: Client, alice) -> N
 
 @pytest.mark.django_db
 def test_the_rail_names_what_there_is_for_the_viewer(client: Client, project, people) -> None:
-    """Costs for who is in a team, books for who may read some, approvals for who may decide."""
+    """Costs for who is in a team, books for who may read some, approvals for who may
+    decide on requests or on cancels of many jobs."""
     places = ("usage", "finance", "approvals")
     expected = {
         "alice": {"usage"},
         "lead": {"usage", "finance", "approvals"},
         "finance": {"usage", "finance"},
-        "operator": {"usage", "finance"},
+        "operator": {"usage", "finance", "approvals"},
         "carol": {"usage"},
         "newcomer": set(),
         "root": {"usage", "finance", "approvals"},

@@ -45,6 +45,7 @@ from tests.pages.rows import PERSONAS, Row
 from tests.pages.silent import silent_pages
 from tests.pages.yard import book_soon, build_yard
 from tests.scenes import Cluster, submit
+from tests.seconding import waiting_cancel
 
 pytestmark = pytest.mark.django_db
 
@@ -154,11 +155,12 @@ def planned_by(root: User, lead: User, project: Project, pool: Pool) -> dict[str
 
 
 def waiting_of(alice: User, project: Project) -> dict[str, Any]:
-    """An array and a session that wait."""
+    """An array, a session and a cancel of the array that wait."""
     session = submit(alice, project, script="", session="shell")
     job_set = submit(alice, project, array="0-3%2").job_set
     assert job_set is not None
-    return {"job_set": job_set.pk, "session": session.pk}
+    cancel = waiting_cancel(job_set).pk
+    return {"job_set": job_set.pk, "session": session.pk, "bulk_cancel": cancel}
 
 
 def reports_of(root: User) -> dict[str, Any]:

@@ -21,6 +21,7 @@ _API_WORDS = {
     "jobs/<int:pk>": "running",
     "templates/<slug:slug>": "template",
     "sets/<int:pk>": "job_set",
+    "bulk-cancels/<int:pk>": "bulk_cancel",
     "sessions/<int:pk>": "session",
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",

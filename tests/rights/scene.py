@@ -31,6 +31,7 @@ from tests import requesting, scenes
 from tests.composing import make_template
 from tests.factories import member, person
 from tests.pages.yard import book_soon
+from tests.seconding import waiting_cancel
 
 PEOPLE = ("member", "lead", "above", "finance", "operator", "admin", "auditor")
 PERSONAS = (*PEOPLE, "service")
@@ -127,6 +128,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "queued": queued.pk,
         "statement": 1,  # nothing is billed here
         "job_set": job_set.pk,
+        "bulk_cancel": waiting_cancel(job_set).pk,
         "session": scenes.submit(somebody, project, script="", session="shell").pk,
         "asked": asked.pk,
         "booking": book_soon(lead, project, pool).pk,

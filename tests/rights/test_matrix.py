@@ -14,15 +14,17 @@ from portal.api.auth import ANY_SCOPE
 from portal.live import topics as live
 from tests.pages.matrix import OPEN_ROUTES
 from tests.rights import asking, writes, writing
+from tests.rights.classes import CLASSES
 from tests.rights.scene import PEOPLE, Scene, build
-from tests.rights.table import API, CLASSES, PAGES
+from tests.rights.table import API, PAGES
 from tests.rights.topics import TOPICS
 
 # Every route seven times over, twice: a minute, and more beside other work.
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(600)]
 SIDES = ("own", "foreign")
-# A service account belongs to no person, so this one it does not see: it asked for nothing.
-_NOT_FOR_SERVICES = {"requests/<int:pk>/"}
+# A service account belongs to no person, so these it does not see: it asked for nothing, and the
+# jobs are not its own.
+_NOT_FOR_SERVICES = {"requests/<int:pk>/", "bulk-cancels/<int:pk>/"}
 
 
 @pytest.fixture

@@ -24,8 +24,9 @@ from portal.pages.scope.narrowing import NARROWED
 from portal.previews import KEY
 from tests.pages.matrix import ROWS
 from tests.rights import asking
+from tests.rights.classes import CLASSES
 from tests.rights.scene import PEOPLE, Scene, build
-from tests.rights.table import API, CLASSES, PAGES
+from tests.rights.table import API, PAGES
 from tests.rights.topics import TOPICS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(300)]

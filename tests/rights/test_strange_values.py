@@ -12,8 +12,9 @@ from django.urls import reverse
 from tests.pages.matrix import OPEN_ROUTES, ROWS
 from tests.pages.rows import Row
 from tests.rights import strange
+from tests.rights.classes import CLASSES
 from tests.rights.scene import Scene, build
-from tests.rights.table import CLASSES, PAGES
+from tests.rights.table import PAGES
 
 # Each parameter of each page, several times over.
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.long, pytest.mark.timeout(900)]

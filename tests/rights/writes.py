@@ -122,6 +122,16 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "n y y n n y n",
         "- - - n n y n",
     ),
+    # Who might end these jobs as well; for others there is no such proposal.
+    "second": (
+        "y y y - y y -",
+        "- - - - y y -",
+    ),
+    # The same, of what is somebody else's.
+    "second_of_another": (
+        "n n n - n n -",
+        "- - - - n n -",
+    ),
     # Who has to do with a request; auditors read.
     "take_part": (
         "y y y y y y n",
@@ -158,6 +168,10 @@ WRITES: Final[dict[str, str]] = {
     "delete drafts/<int:pk>/": "own",
     "post sets/<int:pk>/cancel/": "move",
     "post sets/<int:pk>/rerun/": "rerun",
+    "post bulk-cancels/": "move",
+    "post bulk-cancels/<int:pk>/agree/": "second",
+    "post bulk-cancels/<int:pk>/refuse/": "second",
+    "post bulk-cancels/<int:pk>/withdraw/": "second_of_another",
     "post sessions/<int:pk>/ticket/": "asker",
     "post sessions/<int:pk>/keep/": "asker",
     "post projects/<slug:team>/<slug:project>/retention/": "lead",

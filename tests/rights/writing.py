@@ -66,6 +66,10 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "delete drafts/<int:pk>/": ("job_draft", {}),
     "post sets/<int:pk>/cancel/": ("job_set", {}),
     "post sets/<int:pk>/rerun/": ("job_set", {}),
+    "post bulk-cancels/": ("", {"jobs": ["{queued}"], "reason": "x"}),
+    "post bulk-cancels/<int:pk>/agree/": ("bulk_cancel", {}),
+    "post bulk-cancels/<int:pk>/refuse/": ("bulk_cancel", {"reason": "x"}),
+    "post bulk-cancels/<int:pk>/withdraw/": ("bulk_cancel", {}),
     "post sessions/<int:pk>/ticket/": ("session", {}),
     "post sessions/<int:pk>/keep/": ("session", {}),
     "post notifications/read/": ("", {}),
@@ -278,4 +282,4 @@ def has_sides(operation: str, words: dict[str, dict[str, Any]]) -> bool:
     """Whether own and foreign differ in what is sent."""
     word, body = SENT[operation]
     own, foreign = (json.dumps([words[side].get(word), body]) for side in ("own", "foreign"))
-    return own != foreign or "{team}" in own or "{path}" in own
+    return own != foreign or any(word in own for word in ("{team}", "{path}", "{queued}"))

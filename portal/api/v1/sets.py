@@ -13,9 +13,12 @@ from accounts.models import User
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.shapes import MONEY, viewer_of
+from portal.api.v1.requesting.cancels import BulkCancelShape, proposed
 from scheduler.models import JobSet
 from scheduler.selectors import sets as select
 from scheduler.services import sets as services
+from scheduler.services.seconding.counting import SecondNeeded
+from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.states import JobState
 
 
@@ -55,6 +58,12 @@ class Cancelled(serializers.Serializer[Any]):
     set = SetShape()
 
 
+class CancelBody(serializers.Serializer[Any]):
+    """Why, where a second person has to agree; not used otherwise."""
+
+    reason = serializers.CharField(required=False, allow_blank=True)
+
+
 class Sets(ApiView):
     """`/sets/`."""
 
@@ -84,13 +93,26 @@ class SetCancel(ApiView):
     """`/sets/<id>/cancel/`."""
 
     @operation(
-        "sets_cancel", "End every task that has not ended", scope="jobs:write", reply=Cancelled
+        "sets_cancel",
+        "End every task that has not ended",
+        scope="jobs:write",
+        body=CancelBody,
+        reply=Cancelled,
+        replies={202: BulkCancelShape},
     )
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
+        """202 where these are too many of somebody else for one person: nothing has ended yet, and
+        a second person is asked to agree. Without a `reason` that is a 409,
+        `second_person_needed`."""
+        sent, actor = body_of(request, CancelBody), viewer_of(request)
         job_set = select.get_visible_set(actor, pk)
-        tasks = services.cancel_set(actor=actor, job_set=job_set)
+        try:
+            tasks = services.cancel_set(actor=actor, job_set=job_set)
+        except SecondNeeded:
+            if "reason" not in sent:
+                raise
+            made = propose_to_cancel_set(actor=actor, job_set=job_set, reason=sent["reason"])
+            return proposed(actor, made)
         return Response({"tasks": tasks, "set": _one(actor, job_set)})
 
 

@@ -41,7 +41,7 @@ from portal.api.v1.organisation.teams import (
 )
 from portal.api.v1.rates import endings, rates
 from portal.api.v1.rates.team import TeamPrices
-from portal.api.v1.requesting import requests
+from portal.api.v1.requesting import cancels, requests
 from portal.api.v1.requesting import rules as request_rules
 from portal.api.v1.rules import (
     bookings,
@@ -91,6 +91,17 @@ urlpatterns: list[URLPattern] = [
     path("sets/<int:pk>/", sets.SetByNumber.as_view(), name="set"),
     path("sets/<int:pk>/cancel/", sets.SetCancel.as_view(), name="set_cancel"),
     path("sets/<int:pk>/rerun/", sets.SetRerun.as_view(), name="set_rerun"),
+    path("bulk-cancels/", cancels.BulkCancels.as_view(), name="bulk_cancels"),
+    path("bulk-cancels/<int:pk>/", cancels.BulkCancelByNumber.as_view(), name="bulk_cancel"),
+    path("bulk-cancels/<int:pk>/agree/", cancels.CancelAgree.as_view(), name="bulk_cancel_agree"),
+    path(
+        "bulk-cancels/<int:pk>/refuse/", cancels.CancelRefuse.as_view(), name="bulk_cancel_refuse"
+    ),
+    path(
+        "bulk-cancels/<int:pk>/withdraw/",
+        cancels.CancelWithdraw.as_view(),
+        name="bulk_cancel_withdraw",
+    ),
     path("templates/", templates.TemplateList.as_view(), name="templates"),
     path("templates/<slug:slug>/", templates.TemplateBySlug.as_view(), name="template"),
     path(

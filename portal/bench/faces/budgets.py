@@ -108,6 +108,7 @@ BUDGETS: Mapping[str, Budget] = {
     "requests:new": _QUOTA,
     "requests:detail": _REQUEST,
     "approvals": _APPROVALS,
+    "cancels:detail": _REQUEST,
     "delegations:list": _DELEGATIONS,
     "costs:overview": _USAGE,
     "teams:list": _OF_TEAM,

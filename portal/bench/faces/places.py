@@ -38,6 +38,7 @@ _FIRST: Mapping[str, str] = {
     "sets:detail": "jobset",
     "sessions:detail": "session",
     "requests:detail": "quotarequest",
+    "cancels:detail": "bulkcancel",
     "simulator:detail": "scenario",
     "finance:asset_retire": "asset",
 }

@@ -12,8 +12,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.pages.access import page, viewer_of
+from portal.pages.requests.seconding import done_or_proposed
+from scheduler.models import BulkCancel
 from scheduler.selectors.jobs import get_visible_jobs
-from scheduler.services.changing.many import MOST_JOBS, Act, act_on_jobs
+from scheduler.services.changing.many import MOST_JOBS, Act, Done, act_on_jobs
+from scheduler.services.seconding.proposing import propose_to_cancel_jobs
 
 # More than so many are acted on only after their number was typed.
 AT_ONCE = 10
@@ -32,7 +35,8 @@ _NOT_KEPT = frozenset({"part", "top"})
 
 @page("POST")
 def jobs_marked(request: HttpRequest) -> HttpResponseBase:
-    """`act` on each `job`, or compare them; above ten a page asks for their number first."""
+    """`act` on each `job`, or compare them; above ten a page asks for their number first, and a
+    cancel of too many of others asks a second person."""
     viewer, sent = viewer_of(request), request.POST
     pairs = parse_qsl(sent.get("query", "")[:4000])
     query = urlencode([pair for pair in pairs if pair[0] not in _NOT_KEPT])
@@ -46,24 +50,32 @@ def jobs_marked(request: HttpRequest) -> HttpResponseBase:
         return redirect(back)
     act = Act(sent["act"])
     jobs = get_visible_jobs(viewer, numbers)
-    verb, done_words = WORDS[act]
     if len(jobs) > AT_ONCE and sent.get("typed", "").strip() != str(len(jobs)):
         context = {
             "jobs": jobs,
             "act": act,
-            "verb": verb,
+            "verb": WORDS[act][0],
             "query": query,
             "back": back,
             "key": uuid.uuid4().hex,
             "problem": "typed" in sent,
         }
         return render(request, "jobs/answers/marked.html", context)
-    found = act_on_jobs(actor=viewer, jobs=jobs, act=act, key=sent.get("key", "")[:64])
-    if found.jobs:
+
+    def do() -> str:
+        found = act_on_jobs(actor=viewer, jobs=jobs, act=act, key=sent.get("key", "")[:64])
+        _say_refused(request, found)
         count = len(found.jobs)
-        messages.success(request, f"{count} job{'' if count == 1 else 's'} {done_words}.")
+        return f"{count} job{'' if count == 1 else 's'} {WORDS[act][1]}." if count else ""
+
+    def propose(reason: str) -> BulkCancel:
+        return propose_to_cancel_jobs(actor=viewer, jobs=jobs, reason=reason)
+
+    return done_or_proposed(request, do, propose, back)
+
+
+def _say_refused(request: HttpRequest, found: Done) -> None:
     if found.refused:
         said = "; ".join(f"#{job.pk}: {why}" for job, why in found.refused[:5])
         more = len(found.refused) - 5
         messages.warning(request, f"Not done. {said}{f'; and {more} more' if more > 0 else ''}")
-    return redirect(back)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 
 from accounts.services.ending.access import reactivate_person
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.selectors.people.everybody import STANDINGS, everybody, get_somebody
+from scheduler.selectors.requesting.cancels import cancel_of_person
 from scheduler.services.errors import Invalid
 from scheduler.services.people.leaving import end_access
+from scheduler.states.seconding import ALONE_AT_MOST
 
 PAGE = 50
 JOBS = ("go", "cancel")
@@ -48,9 +51,13 @@ def user_detail(request: HttpRequest, username: str) -> HttpResponseBase:
     """One person, and what ends if they are let in no longer."""
     viewer = viewer_of(request)
     person = get_somebody(viewer, username)
-    return render(
-        request, "ops/user.html", {"person": person, "is_oneself": person.pk == viewer.pk}
-    )
+    context = {
+        "person": person,
+        "is_oneself": person.pk == viewer.pk,
+        "seen": cancel_of_person(viewer, person, now=timezone.now()),
+        "alone_at_most": ALONE_AT_MOST,
+    }
+    return render(request, "ops/user.html", context)
 
 
 @page("POST")
@@ -64,6 +71,9 @@ def user_out(request: HttpRequest, username: str) -> HttpResponseBase:
         if jobs not in JOBS:
             raise Invalid("jobs: choose go or cancel.", field="jobs")
         left = end_access(actor=viewer, user=person, reason=reason, cancel_jobs=jobs == "cancel")
+        if left.proposal is not None:
+            waits = f"{left.proposal.named} jobs go on until a second person agrees to cancel them"
+            return f"{person.get_full_name()} can no longer sign in. Their {waits}."
         ended = [
             counted(left.ended.tokens, "API token"),
             counted(left.ended.sessions, "browser session"),

@@ -22,6 +22,7 @@ from portal.pages.listing.leaves import leaf_of
 from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
 from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
+from scheduler.selectors.requesting.cancels import SeenCancel, seen_cancels
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.deciding import decide_request
 from scheduler.services.requesting.standing import offered_to, standing_of
@@ -76,10 +77,21 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
         "words": KIND_WORDS,
         "has_small": any(row.is_mine and row.is_small for row in rows),
         "small": select.SMALL_GPUS,
+        "cancels": leaf_of(request, _cancels(viewer, now, mine_only, is_assigned), "cancels"),
         "may_see_rules": can(viewer, "read_settings", None),
         "now": now,
     }
     return render(request, "requests/inbox.html", context)
+
+
+def _cancels(
+    viewer: User, now: datetime, mine_only: bool, is_assigned: bool
+) -> list[SeenCancel]:
+    """Cancels of many jobs that wait: those that the viewer may answer, or all to be seen."""
+    if is_assigned:
+        return []
+    seen = seen_cancels(viewer, now=now, only_waiting=True)
+    return [one for one in seen if "agree" in one.actions or not mine_only]
 
 
 @page("POST")

@@ -10,11 +10,14 @@ from django.views.decorators.cache import never_cache
 from accounts.errors import Conflict
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.requests.seconding import done_or_proposed
 from scheduler.conf import load_conf
+from scheduler.models import BulkCancel
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.sessions import get_visible_session, session_cards
 from scheduler.selectors.waits.deciding import last_decided
 from scheduler.services.jobs import cancel_job
+from scheduler.services.seconding.proposing import propose_to_cancel_jobs
 from scheduler.services.sessions import issue_ticket, keep_session
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState
 from scheduler.wire.sessions import path_of
@@ -81,4 +84,7 @@ def session_stop(request: HttpRequest, pk: int) -> HttpResponseBase:
         cancel_job(actor=viewer, job=session.job)
         return f"Session {pk} is being stopped."
 
-    return said_and_back(request, act, "sessions:detail", pk)
+    def propose(reason: str) -> BulkCancel:
+        return propose_to_cancel_jobs(actor=viewer, jobs=[session.job], reason=reason)
+
+    return done_or_proposed(request, act, propose, "sessions:detail", pk)

@@ -6,13 +6,24 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
+from accounts.models import User
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
+from portal.pages.requests.seconding import done_or_proposed
 from portal.pages.sets.grid import grid_picture, tasks_of_a_square
-from scheduler.selectors.sets import get_set_in_full, get_visible_set, set_actions, tasks_of
+from scheduler.models import BulkCancel
+from scheduler.selectors.sets import (
+    SetView,
+    get_set_in_full,
+    get_visible_set,
+    set_actions,
+    tasks_of,
+)
+from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.sets import cancel_set, rerun_failed
+from scheduler.states.seconding import ALONE_AT_MOST
 
 PAGE_SIZE = 50
 _LAST = 10**9
@@ -41,6 +52,9 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "next_from": tasks[PAGE_SIZE].array_index if len(tasks) > PAGE_SIZE else None,
         "is_first": not first,
         "reruns": found.reruns,
+        "proposals": found.proposals,
+        "alone_at_most": ALONE_AT_MOST,
+        "takes_two": _takes_two(viewer, view),
         "unknown": unknown_parameters(request.GET, ("from", "part")),
         "now": now,
     }
@@ -48,9 +62,16 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     return render(request, f"{template}#live" if request.GET.get("part") else template, context)
 
 
+def _takes_two(viewer: User, view: SetView) -> bool:
+    """Whether ending it surely needs a second person; what the viewer ended lately counts, too, and
+    is looked at when the button is pressed."""
+    left = view.job_set.size - view.finished
+    return view.job_set.owner_id != viewer.pk and left > ALONE_AT_MOST
+
+
 @page("POST")
 def set_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """End every task that has not ended."""
+    """End every task that has not ended, or propose it to a second person."""
     viewer = viewer_of(request)
     job_set = get_visible_set(viewer, pk)
 
@@ -60,7 +81,10 @@ def set_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
             return f"All tasks of set {pk} had ended before."
         return f"Set {pk}: {tasks} tasks are cancelled or have time to save their work."
 
-    return said_and_back(request, act, "sets:detail", pk)
+    def propose(reason: str) -> BulkCancel:
+        return propose_to_cancel_set(actor=viewer, job_set=job_set, reason=reason)
+
+    return done_or_proposed(request, act, propose, "sets:detail", pk)
 
 
 @page("POST")

@@ -1,5 +1,6 @@
-"""Requests for quota, what was decided on them, and the mails that tell of it."""
+"""What waits for somebody else's word: requests for quota, cancels of many jobs; and the mails."""
 
+from scheduler.models.requesting.cancels import BulkCancel
 from scheduler.models.requesting.mails import GrantNotice, OutboundMail
 from scheduler.models.requesting.requests import (
     QuotaRequest,
@@ -11,6 +12,7 @@ from scheduler.models.requesting.requests import (
 from scheduler.models.requesting.whatifs import WhatIf
 
 __all__ = [
+    "BulkCancel",
     "GrantNotice",
     "OutboundMail",
     "QuotaRequest",

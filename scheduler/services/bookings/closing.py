@@ -18,11 +18,13 @@ from scheduler.models import Attempt, Booking, Job
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.bookings.fitting import open_bookings
 from scheduler.services.bookings.planning import locked, owner_of, refuse_if_over, require_booker
+from scheduler.services.errors import Conflict
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import (
+    FINAL_JOB_STATES,
     LIVE_ATTEMPT_STATES,
     WAITING_JOB_STATES,
     AttemptState,
@@ -30,6 +32,7 @@ from scheduler.states import (
     EndReason,
     JobState,
 )
+from scheduler.states.seconding import ALONE_AT_MOST
 
 
 @transaction.atomic
@@ -50,8 +53,18 @@ def cancel_booking(
 
 
 def give_back(booking: Booking, *, actor: User, now: datetime) -> None:
-    """The same of a locked row, once the caller has looked at rights."""
+    """The same of a locked row, once the caller has looked at rights. Raises Conflict where more
+    jobs of others would end with it than one person ends alone."""
     refuse_if_over(booking, now)
+    inside = Job.objects.filter(booked_in=booking).exclude(owner=actor)
+    of_others = inside.exclude(state__in=FINAL_JOB_STATES).count()
+    if of_others > ALONE_AT_MOST:
+        raise Conflict(
+            f"{of_others} jobs of others would end with it, and one person ends at most "
+            f"{ALONE_AT_MOST}. Let two people cancel them first, or let the booking end by itself.",
+            code="second_person_needed",
+            facts={"jobs": of_others, "alone_at_most": ALONE_AT_MOST},
+        )
     _close(booking, BookingState.CANCELLED, actor=actor, now=now)
 
 

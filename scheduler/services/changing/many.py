@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from django.utils import timezone
+
 from accounts.errors import DomainError
 from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import clone_document
+from scheduler.selectors.requesting.parties import may_end, parties_of
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.jobs import cancel_job, hold_job, release_job, submit_job
+from scheduler.services.jobs import end_job, hold_job, release_job, submit_job
+from scheduler.services.seconding.counting import refuse_alone
 from scheduler.spec import parse_spec
 from scheduler.states import FINAL_JOB_STATES
 
@@ -36,12 +40,15 @@ class Done:
 
 
 def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") -> Done:
-    """Cancel, hold, release, or run again; raises Invalid for more than MOST_JOBS.
+    """Cancel, hold, release, or run again; raises Invalid for more than MOST_JOBS, and SecondNeeded
+    for a cancel of too many jobs of others.
 
     With a `key` a repeated call runs nothing again a second time.
     """
     if len(jobs) > MOST_JOBS:
         raise Invalid(f"Mark at most {MOST_JOBS} jobs at once.", field="job")
+    if act is Act.CANCEL:
+        refuse_alone(actor, _ended_of_others(actor, jobs), now=timezone.now())
     done: list[Job] = []
     refused: list[tuple[Job, str]] = []
     for job in jobs:
@@ -58,7 +65,17 @@ def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") ->
 def _cancel(*, actor: User, job: Job) -> Job:
     if job.state in FINAL_JOB_STATES:
         raise Conflict("It has ended.")
-    return cancel_job(actor=actor, job=job)
+    return end_job(actor=actor, job=job)
+
+
+def _ended_of_others(actor: User, jobs: Sequence[Job]) -> int:
+    """How many of these belong to others and would end."""
+    return sum(
+        job.owner_id != actor.pk
+        and job.state not in FINAL_JOB_STATES
+        and may_end(actor, parties_of([job]))
+        for job in jobs
+    )
 
 
 def _rerun(actor: User, job: Job, key: str) -> Job:

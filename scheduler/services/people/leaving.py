@@ -12,38 +12,51 @@ from accounts.errors import DomainError
 from accounts.models import User
 from accounts.services.audit import record
 from accounts.services.ending.access import Ended, deactivate_person
-from scheduler.models import Job, SessionPass
+from scheduler.models import BulkCancel, Job, SessionPass
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
-from scheduler.services.jobs import cancel_job
+from scheduler.services.jobs import end_job
+from scheduler.services.seconding.counting import SecondNeeded, refuse_alone
+from scheduler.services.seconding.proposing import propose_to_cancel_of
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What ended with it. `refused`: jobs that could not be cancelled just now."""
+    """What ended with it. `refused`: jobs that could not be cancelled just now. `proposal`: there
+    are too many for one person, so a second one is asked, and all go on until then."""
 
     ended: Ended
     cancelled: int
     refused: int
+    proposal: BulkCancel | None = None
 
 
 def end_access(
     *, actor: User, user: User, reason: str, cancel_jobs: bool, now: datetime | None = None
 ) -> Left:
     """As `deactivate_person`, and the ways into their sessions; with `cancel_jobs` what they have
-    waiting is cancelled together, and what runs is asked to stop, job by job."""
+    waiting is cancelled together, and what runs is asked to stop, job by job. More than one person
+    may end alone are proposed to a second one with the same reason; raises Conflict, and the access
+    has not ended, where there is none."""
     now = now or timezone.now()
+    theirs = Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES)
     with transaction.atomic():
         ended = deactivate_person(actor=actor, user=user, reason=reason, now=now)
         SessionPass.objects.filter(user=user).delete()
+        if cancel_jobs:
+            try:
+                refuse_alone(actor, theirs.count(), now=now)
+            except SecondNeeded:
+                asked = propose_to_cancel_of(actor=actor, person=user, reason=reason, now=now)
+                return Left(ended, 0, 0, asked)
     if not cancel_jobs:
         return Left(ended, 0, 0)
     cancelled = _cancel_waiting(actor, user, reason, now)
     refused = 0
-    for job in Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES):
+    for job in theirs:
         try:
-            cancel_job(actor=actor, job=job, now=now)
+            end_job(actor=actor, job=job, now=now)
             cancelled += 1
         except DomainError:
             refused += 1

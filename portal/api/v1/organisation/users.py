@@ -62,13 +62,15 @@ class LeavingBody(ReasonBody):
 
 
 class LeftShape(serializers.Serializer[Any]):
-    """What ended; `refused` jobs could not be cancelled just now."""
+    """What ended; `refused` jobs could not be cancelled just now. `bulk_cancel`: the number of the
+    proposal where there were too many for one person; they go on until a second one agrees."""
 
     person = PersonShape()
     tokens = serializers.IntegerField()
     sessions = serializers.IntegerField()
     cancelled = serializers.IntegerField()
     refused = serializers.IntegerField()
+    bulk_cancel = serializers.IntegerField(allow_null=True)
 
 
 def _show(person: Any) -> dict[str, Any]:
@@ -149,8 +151,12 @@ class PersonDeactivate(ApiView):
             actor=actor, user=person, reason=sent["reason"], cancel_jobs=sent["jobs"] == "cancel"
         )
         ended = {"tokens": left.ended.tokens, "sessions": left.ended.sessions}
-        refused = {"cancelled": left.cancelled, "refused": left.refused}
-        return Response({"person": _show(get_somebody(actor, username)), **ended, **refused})
+        jobs = {
+            "cancelled": left.cancelled,
+            "refused": left.refused,
+            "bulk_cancel": left.proposal.pk if left.proposal else None,
+        }
+        return Response({"person": _show(get_somebody(actor, username)), **ended, **jobs})
 
 
 class PersonReactivate(ApiView):

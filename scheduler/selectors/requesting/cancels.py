@@ -1,0 +1,92 @@
+"""Proposals to cancel many jobs, for a viewer: who made them, and who might agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import F, Q, QuerySet
+
+from accounts.errors import NotFound
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.models import BulkCancel, Job
+from scheduler.selectors.jobs import MAX_PK, visible_jobs
+from scheduler.selectors.requesting.parties import may_end, parties_named
+from scheduler.states import FINAL_JOB_STATES
+from scheduler.states.seconding import CancelOutcome
+
+LISTED_FOR = timedelta(days=30)
+_MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCancel:
+    """A proposal as a viewer finds it; `actions`: agree, refuse or withdraw."""
+
+    proposal: BulkCancel
+    outcome: CancelOutcome
+    actions: tuple[str, ...]
+
+
+def seen_cancels(viewer: User, *, now: datetime, only_waiting: bool = False) -> list[SeenCancel]:
+    """Those that wait, and what became of those of the last 30 days, the newest first; at most
+    four statements, one where there are none."""
+    waiting = Q(outcome=CancelOutcome.WAITING, lapses_at__gt=now)
+    which = waiting if only_waiting else waiting | Q(proposed_at__gt=now - LISTED_FOR)
+    return _seen(viewer, list(_rows(viewer).filter(which)[:_MOST]), now)
+
+
+def get_visible_cancel(viewer: User, pk: int, *, now: datetime) -> SeenCancel:
+    """Raises NotFound for a missing and for a foreign one alike."""
+    found = list(_rows(viewer).filter(pk=pk)) if 0 < pk <= MAX_PK else []
+    seen = _seen(viewer, found, now)
+    if not seen:
+        raise NotFound("There is no such proposal for you.")
+    return seen[0]
+
+
+def cancel_of_person(viewer: User, person: User, *, now: datetime) -> SeenCancel | None:
+    """What waits about the jobs of somebody, if the viewer may see it."""
+    rows = _rows(viewer).filter(person=person, outcome=CancelOutcome.WAITING, lapses_at__gt=now)
+    return next(iter(_seen(viewer, list(rows[:1]), now)), None)
+
+
+def jobs_named(viewer: User, proposal: BulkCancel) -> QuerySet[Job]:
+    """The named jobs that the viewer may see, those that have not ended first."""
+    first = F("ended_at").asc(nulls_first=True)
+    return visible_jobs(viewer).filter(bulk_cancels=proposal).order_by(first, "pk")
+
+
+def left_of(viewer: User, proposal: BulkCancel) -> int:
+    """How many of them have not ended."""
+    return jobs_named(viewer, proposal).exclude(state__in=FINAL_JOB_STATES).count()
+
+
+def _rows(viewer: User) -> QuerySet[BulkCancel]:
+    rows = BulkCancel.objects.select_related("proposed_by", "decided_by", "person", "job_set")
+    return rows if viewer.is_authenticated else rows.none()
+
+
+def _seen(viewer: User, rows: Sequence[BulkCancel], now: datetime) -> list[SeenCancel]:
+    """Those of `rows` that the viewer may see; whoever runs the cluster sees all."""
+    foreign = [] if can(viewer, "operate", None) else rows
+    parties = parties_named(foreign)
+    found = []
+    for one in rows:
+        is_mine, theirs = one.proposed_by_id == viewer.pk, parties.get(one.pk, frozenset())
+        if not is_mine and not may_end(viewer, theirs):
+            continue
+        outcome = one.outcome_at(now)
+        actions: tuple[str, ...] = ()
+        if outcome is CancelOutcome.WAITING and is_mine:
+            actions = ("withdraw",)
+        elif (
+            outcome is CancelOutcome.WAITING
+            and not viewer.is_service
+            and may_end(viewer, theirs, besides=one.proposed_by_id)
+        ):
+            actions = ("agree", "refuse")
+        found.append(SeenCancel(one, outcome, actions))
+    return found

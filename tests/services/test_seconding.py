@@ -1,0 +1,340 @@
+"""More than a hundred jobs of others end only when a second person agrees."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from accounts.models import AuditEvent, User
+from accounts.services import delegate, make_service_account
+from scheduler.models import BulkCancel, Job, Notification
+from scheduler.services.bookings import cancel_booking, plan_booking
+from scheduler.services.changing.many import Act, act_on_jobs
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.jobs import cancel_job, pause_job
+from scheduler.services.people.leaving import end_access
+from scheduler.services.seconding.counting import SecondNeeded, ended_lately
+from scheduler.services.seconding.deciding import (
+    agree_to_cancel,
+    refuse_to_cancel,
+    withdraw_cancel,
+)
+from scheduler.services.seconding.proposing import (
+    propose_to_cancel_jobs,
+    propose_to_cancel_of,
+    propose_to_cancel_set,
+)
+from scheduler.services.sets import cancel_set
+from tests import scenes
+from tests.factories import member, person
+from tests.scenes import NOON, at, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+WHY = "writes to the wrong bucket"
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, gpus=4)
+
+
+@pytest.fixture
+def array(cluster, alice, project):
+    """One more task than one person ends alone."""
+    return submit(alice, project, array="0-100").job_set
+
+
+def fresh(user: User) -> User:
+    return User.objects.get(pk=user.pk)
+
+
+def left(job_set) -> int:
+    return job_set.tasks.exclude(state="cancelled").count()
+
+
+def proposed(actor, job_set, **more) -> BulkCancel:
+    more = {"reason": WHY, "now": NOON, **more}
+    return propose_to_cancel_set(actor=actor, job_set=job_set, **more)
+
+
+def audited(action: str) -> AuditEvent:
+    return AuditEvent.objects.get(action=action)
+
+
+def test_a_hundred_end_at_once_and_one_more_needs_a_second_person(cluster, alice, lead, project):
+    hundred = submit(alice, project, array="0-99").job_set
+    with pytest.raises(Conflict) as refused:
+        proposed(lead, hundred)
+    assert refused.value.code == "one_is_enough"
+    one_more = submit(alice, project, array="0-100").job_set
+    with pytest.raises(SecondNeeded) as refused:
+        cancel_set(actor=lead, job_set=one_more, now=NOON)
+    assert refused.value.facts == {"jobs": 101, "ended_lately": 0, "alone_at_most": 100}
+    assert left(one_more) == 101
+    assert cancel_set(actor=lead, job_set=hundred, now=NOON) == 100
+    assert left(hundred) == 0
+
+
+def test_ones_own_array_needs_nobody(array, alice):
+    assert cancel_set(actor=alice, job_set=array, now=NOON) == 101
+
+
+def test_two_people_end_an_array_together_with_both_names(cluster, array, alice, lead, operator):
+    attempt = start(array.tasks.get(array_index=0), cluster.node(1))
+    sync(cluster.node(1), running(attempt))
+    after = submit(alice, array.project, depends_on=f"afterany:{array.tasks.last().pk}")
+    found = proposed(lead, array)
+    assert (left(array), found.named, found.team_id) == (101, 101, array.project.team_id)
+    done = agree_to_cancel(actor=operator, proposal=found, now=at(60))
+    assert (done.outcome, done.ended, done.left_out) == ("agreed", 101, 0)
+    states = dict.fromkeys(array.tasks.values_list("state", flat=True))
+    assert set(states) == {"stopping", "cancelled"} and left(array) == 1
+    task = array.tasks.get(array_index=1)
+    assert (task.end_reason, task.end_facts) == ("cancelled_by_admin", {"who": "Lead and Operator"})
+    attempt.refresh_from_db()
+    assert (attempt.stop_reason, attempt.stop_actor_name) == (
+        "cancelled_by_admin",
+        "Lead and Operator",
+    )
+    after.refresh_from_db()
+    assert after.state == "queued"
+    first, second = audited("bulk_cancel.propose"), audited("bulk_cancel.agree")
+    assert (first.actor, first.reason, second.actor, second.reason) == (lead, WHY, operator, WHY)
+    assert json.loads(second.after) == {
+        "ended": 101,
+        "stopped": 1,
+        "left_out": 0,
+        "proposed_by": "lead",
+        "agreed_by": "operator",
+    }
+    assert agree_to_cancel(actor=operator, proposal=found, now=at(61)).ended == 101
+    assert AuditEvent.objects.filter(action="bulk_cancel.agree").count() == 1
+
+
+def test_only_what_was_named_and_has_not_ended_ends(cluster, alice, lead, operator, project):
+    jobs = [submit(alice, project) for _ in range(101)]
+    found = propose_to_cancel_of(actor=lead, person=alice, reason=WHY, now=NOON)
+    later = submit(alice, project)
+    cancel_job(actor=alice, job=jobs[0], now=at(1))
+    done = agree_to_cancel(actor=operator, proposal=found, now=at(2))
+    assert (done.named, done.ended, done.left_out) == (101, 100, 1)
+    assert list(Job.objects.filter(state="queued")) == [later]
+    told = Notification.objects.get(person=lead, kind="request_decided")
+    assert told.text == "Ended: 100; 1 had ended before."
+
+
+def test_who_may_agree(array, alice, bob, lead, operator, carol, finance, root):
+    found = proposed(lead, array)
+    for one in (lead, bob, carol, finance):
+        with pytest.raises(Forbidden):
+            agree_to_cancel(actor=one, proposal=found, now=NOON)
+        if one is not lead:
+            with pytest.raises(Forbidden):
+                refuse_to_cancel(actor=one, proposal=found, reason="No.", now=NOON)
+    assert left(array) == 101
+    # Whose they all are, who runs the cluster, and another lead might each do it alone or together.
+    other = member("other", array.project.team, "lead", by=root)
+    for one in (alice, operator, root, other):
+        with transaction.atomic():
+            assert agree_to_cancel(actor=one, proposal=found, now=NOON).ended == 101
+            transaction.set_rollback(True)
+
+
+def test_a_second_person_needs_the_right_for_every_job(
+    cluster, alice, carol, lead, operator, root, project, other_project
+):
+    jobs = [submit(alice, project) for _ in range(100)] + [submit(carol, other_project)]
+    found = propose_to_cancel_jobs(actor=operator, jobs=jobs, reason=WHY, now=NOON)
+    assert found.team_id is None
+    for one in (lead, alice, carol):
+        with pytest.raises(Forbidden):
+            agree_to_cancel(actor=one, proposal=found, now=NOON)
+    told = Notification.objects.filter(subject=f"bulk_cancel:{found.pk}")
+    assert [one.person for one in told] == [root]
+    assert agree_to_cancel(actor=root, proposal=found, now=NOON).ended == 101
+
+
+def test_a_deputy_is_no_second_person_for_whom_they_act(array, bob, lead, root):
+    delegate(
+        actor=lead, deputy=bob, scope="manage_team", starts_at=NOON, ends_at=NOON + timedelta(9999)
+    )
+    bob = fresh(bob)
+    found = proposed(lead, array)
+    with pytest.raises(Forbidden):
+        agree_to_cancel(actor=bob, proposal=found, now=NOON)
+    other = member("other", array.project.team, "lead", by=root)
+    withdraw_cancel(actor=lead, proposal=found, now=NOON)
+    found = proposed(other, array)
+    assert agree_to_cancel(actor=bob, proposal=found, now=NOON).ended == 101
+
+
+def test_programs_are_no_second_person(array, lead, team):
+    program = make_service_account(actor=lead, team=team, name="ci")
+    found = proposed(lead, array)
+    with pytest.raises(Forbidden, match="programs"):
+        agree_to_cancel(actor=program, proposal=found, now=NOON)
+    with pytest.raises(Forbidden, match="programs"):
+        propose_to_cancel_set(actor=program, job_set=array, reason=WHY, now=NOON)
+
+
+def test_it_can_be_refused_taken_back_or_lapse(array, lead, operator, root):
+    refused = proposed(lead, array)
+    with pytest.raises(Invalid) as problem:
+        refuse_to_cancel(actor=operator, proposal=refused, reason=" ", now=NOON)
+    assert problem.value.field == "reason"
+    done = refuse_to_cancel(actor=operator, proposal=refused, reason="They are needed.", now=NOON)
+    assert (done.outcome, done.said, done.ended) == ("refused", "They are needed.", None)
+    back = proposed(lead, array)
+    assert back.pk != refused.pk
+    with pytest.raises(Forbidden):
+        withdraw_cancel(actor=operator, proposal=back, now=NOON)
+    for _ in range(2):
+        assert withdraw_cancel(actor=lead, proposal=back, now=NOON).outcome == "withdrawn"
+    late = proposed(lead, array)
+    day = timedelta(hours=24)
+    for each in (refused, back):
+        with pytest.raises(Conflict):
+            agree_to_cancel(actor=root, proposal=each, now=NOON)
+    with pytest.raises(Conflict, match="lapsed"):
+        agree_to_cancel(actor=operator, proposal=late, now=NOON + day)
+    anew = proposed(operator, array, now=NOON + day)
+    late.refresh_from_db()
+    assert (late.outcome, left(array)) == ("lapsed", 101)
+    assert agree_to_cancel(actor=lead, proposal=anew, now=NOON + day + day / 2).ended == 101
+
+
+def test_one_proposal_waits_at_a_time(array, lead, operator):
+    found = proposed(lead, array)
+    assert proposed(lead, array, reason="once more").pk == found.pk
+    with pytest.raises(Conflict) as refused:
+        proposed(operator, array)
+    assert refused.value.code == "already_proposed"
+    assert refused.value.facts == {"bulk_cancel": found.pk}
+    assert BulkCancel.objects.get().reason == WHY
+
+
+def test_it_needs_a_reason_and_somebody_to_agree(array, alice, lead, root, operator):
+    for reason in ("", "  ", "x" * 1001):
+        with pytest.raises(Invalid) as problem:
+            proposed(lead, array, reason=reason)
+        assert problem.value.field == "reason"
+    assert not BulkCancel.objects.exists()
+    User.objects.exclude(pk=lead.pk).update(is_active=False)
+    with pytest.raises(Conflict) as refused:
+        proposed(lead, array)
+    assert refused.value.code == "nobody_to_agree"
+
+
+def test_who_might_agree_is_told_once(array, alice, lead, operator, root, bob, carol):
+    found = proposed(lead, array)
+    told = Notification.objects.filter(subject=f"bulk_cancel:{found.pk}")
+    assert {one.person for one in told} == {alice, operator, root}
+    assert told[0].title == (
+        f"Lead wants to cancel 101 jobs of set {array.pk}: a second person has to agree"
+    )
+    assert told[0].path == f"/approvals/cancels/{found.pk}/"
+
+
+def test_the_database_keeps_one_person_from_being_two(array, lead, root):
+    found = proposed(lead, array)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        BulkCancel.objects.filter(pk=found.pk).update(outcome="agreed", decided_by=lead)
+
+
+def test_marked_jobs_count_those_of_others_that_would_end(cluster, alice, lead, operator, project):
+    jobs = [submit(alice, project) for _ in range(101)]
+    mine = [submit(lead, project) for _ in range(3)]
+    with pytest.raises(SecondNeeded):
+        act_on_jobs(actor=lead, jobs=jobs + mine, act=Act.CANCEL)
+    assert not Job.objects.filter(state="cancelled").exists()
+    assert len(act_on_jobs(actor=lead, jobs=jobs, act=Act.HOLD).jobs) == 101
+    found = propose_to_cancel_jobs(actor=lead, jobs=jobs + mine, reason=WHY)
+    assert found.named == 104
+    cancel_job(actor=alice, job=jobs.pop())
+    jobs = list(Job.objects.filter(pk__in=[one.pk for one in jobs]).select_related("project"))
+    assert len(act_on_jobs(actor=lead, jobs=jobs + mine, act=Act.CANCEL).jobs) == 103
+
+
+def test_small_pieces_within_an_hour_add_up(cluster, alice, lead, operator, project):
+    pieces = [submit(alice, project, array="0-39").job_set for _ in range(3)]
+    single = submit(alice, project)
+    live = submit(alice, project)
+    sync(cluster.node(1), running(start(live, cluster.node(1))))
+    pause_job(actor=lead, job=live, now=NOON)
+    assert ended_lately(lead, now=at(1)) == 0
+    cancel_job(actor=lead, job=live, now=at(1))
+    for number, piece in enumerate(pieces[:2]):
+        cancel_set(actor=lead, job_set=piece, now=at(10 * number))
+    cancel_job(actor=lead, job=single, now=at(20))
+    assert ended_lately(lead, now=at(21)) == 81
+    with pytest.raises(SecondNeeded) as refused:
+        cancel_set(actor=lead, job_set=pieces[2], now=at(30))
+    assert refused.value.facts == {"jobs": 40, "ended_lately": 81, "alone_at_most": 100}
+    assert ended_lately(alice, now=at(30)) == ended_lately(operator, now=at(30)) == 0
+    # What two agreed to counts for neither of them.
+    found = proposed(lead, pieces[2], now=at(31))
+    agree_to_cancel(actor=operator, proposal=found, now=at(32))
+    assert (ended_lately(lead, now=at(33)), ended_lately(operator, now=at(33))) == (81, 0)
+    assert ended_lately(lead, now=at(3600 + 21)) == 0
+
+
+def test_what_runs_and_was_agreed_to_counts_for_neither(cluster, alice, lead, operator, project):
+    array = submit(alice, project, array="0-100").job_set
+    attempts = [start(array.tasks.get(array_index=one), cluster.node(1)) for one in range(3)]
+    sync(cluster.node(1), *map(running, attempts))
+    agree_to_cancel(actor=operator, proposal=proposed(lead, array), now=at(1))
+    assert array.tasks.filter(state="stopping").count() == 3
+    assert ended_lately(operator, now=at(2)) == 0
+
+
+def test_the_hundred_and_first_single_job_needs_a_second_person(cluster, alice, lead, project):
+    cancel_set(actor=lead, job_set=submit(alice, project, array="0-99").job_set, now=NOON)
+    job = submit(alice, project)
+    with pytest.raises(SecondNeeded):
+        cancel_job(actor=lead, job=job, now=at(1))
+    cancel_job(actor=lead, job=submit(lead, project), now=at(1))
+    found = propose_to_cancel_jobs(actor=lead, jobs=[job], reason=WHY, now=at(2))
+    assert agree_to_cancel(actor=alice, proposal=found, now=at(3)).ended == 1
+
+
+def test_somebody_leaves_at_once_and_their_many_jobs_wait_for_a_second_person(
+    array, alice, root, operator
+):
+    went = end_access(actor=root, user=alice, reason="left", cancel_jobs=True, now=NOON)
+    assert went.proposal is not None
+    assert (went.cancelled, went.refused, went.proposal.reason) == (0, 0, "left")
+    alice.refresh_from_db()
+    assert (alice.is_active, left(array)) == (False, 101)
+    assert agree_to_cancel(actor=operator, proposal=went.proposal, now=at(1)).ended == 101
+    assert left(array) == 0
+
+
+def test_where_nobody_could_agree_nobody_is_shut_out(array, alice, root):
+    with pytest.raises(Conflict):
+        end_access(actor=root, user=alice, reason="left", cancel_jobs=True, now=NOON)
+    alice.refresh_from_db()
+    assert alice.is_active
+    second = person("second", is_superuser=True)
+    done = end_access(actor=second, user=alice, reason="left", cancel_jobs=False, now=NOON)
+    assert done.proposal is None
+
+
+def test_a_booking_with_many_jobs_of_others_is_not_given_back(cluster, alice, lead, root, project):
+    booking = plan_booking(
+        actor=lead,
+        owner=project,
+        pool=cluster.pool,
+        nodes=1,
+        from_at=at(3600),
+        until_at=at(9 * 3600),
+        now=NOON,
+    )
+    inside = submit(alice, project, array="0-100", booking=str(booking.pk)).job_set
+    with pytest.raises(Conflict) as refused:
+        cancel_booking(actor=lead, booking=booking, now=at(1))
+    assert refused.value.code == "second_person_needed"
+    agree_to_cancel(actor=root, proposal=proposed(lead, inside), now=at(2))
+    assert cancel_booking(actor=lead, booking=booking, now=at(3)).closed_as == "cancelled"
