@@ -23,8 +23,18 @@ from accounts.origin import current_origin
 # The first word of an action says whose concern it is, beside the team's.
 AREAS = {
     **dict.fromkeys(
-        ("booking", "bulk_cancel", "device", "licence", "node", "policy", "pool", "queue")
-        + ("quota", "window"),
+        (
+            "booking",
+            "bulk_cancel",
+            "device",
+            "licence",
+            "node",
+            "policy",
+            "pool",
+            "queue",
+            "quota",
+            "window",
+        ),
         "cluster",
     ),
     **dict.fromkeys(

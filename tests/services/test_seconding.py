@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from accounts.models import AuditEvent, User
 from accounts.services import delegate, make_service_account
@@ -85,7 +86,9 @@ def test_ones_own_array_needs_nobody(array, alice):
 def test_two_people_end_an_array_together_with_both_names(cluster, array, alice, lead, operator):
     attempt = start(array.tasks.get(array_index=0), cluster.node(1))
     sync(cluster.node(1), running(attempt))
-    after = submit(alice, array.project, depends_on=f"afterany:{array.tasks.last().pk}")
+    after = submit(
+        alice, array.project, depends_on=f"afterany:{array.tasks.get(array_index=100).pk}"
+    )
     found = proposed(lead, array)
     assert (left(array), found.named, found.team_id) == (101, 101, array.project.team_id)
     done = agree_to_cancel(actor=operator, proposal=found, now=at(60))
@@ -158,9 +161,9 @@ def test_a_second_person_needs_the_right_for_every_job(
 
 
 def test_a_deputy_is_no_second_person_for_whom_they_act(array, bob, lead, root):
-    delegate(
-        actor=lead, deputy=bob, scope="manage_team", starts_at=NOON, ends_at=NOON + timedelta(9999)
-    )
+    now = timezone.now()
+    until = now + timedelta(days=1)
+    delegate(actor=lead, deputy=bob, scope="manage_team", starts_at=now, ends_at=until)
     bob = fresh(bob)
     found = proposed(lead, array)
     with pytest.raises(Forbidden):

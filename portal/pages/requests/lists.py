@@ -84,9 +84,7 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
     return render(request, "requests/inbox.html", context)
 
 
-def _cancels(
-    viewer: User, now: datetime, mine_only: bool, is_assigned: bool
-) -> list[SeenCancel]:
+def _cancels(viewer: User, now: datetime, mine_only: bool, is_assigned: bool) -> list[SeenCancel]:
     """Cancels of many jobs that wait: those that the viewer may answer, or all to be seen."""
     if is_assigned:
         return []
