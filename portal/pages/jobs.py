@@ -22,9 +22,9 @@ from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.overview import of_log
-from portal.pages.requests.seconding import done_or_proposed
 from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
+from portal.pages.seconding import done_or_proposed
 from scheduler.models import BulkCancel, Job
 from scheduler.selectors.jobs import (
     filter_jobs,

@@ -45,10 +45,10 @@ from portal.pages.people.urls import (
 from portal.pages.previewing import previews
 from portal.pages.queue import line, turns
 from portal.pages.requests import acts as request_acts
+from portal.pages.requests import cancels
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.requests import rules as request_rules
-from portal.pages.requests import seconding
 from portal.pages.saved import views
 from portal.pages.scope.choosing import scope
 from portal.pages.sessions import detail as session_pages
@@ -143,8 +143,8 @@ request_urls = [
 ]
 
 cancel_urls = [
-    path("<int:pk>/", seconding.cancel_detail, name="detail"),
-    path("<int:pk>/decide/", seconding.cancel_decide, name="decide"),
+    path("<int:pk>/", cancels.cancel_detail, name="detail"),
+    path("<int:pk>/decide/", cancels.cancel_decide, name="decide"),
 ]
 
 notification_urls = [

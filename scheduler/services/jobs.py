@@ -15,6 +15,7 @@ from accounts.permissions import can
 from scheduler.failpoints import reach
 from scheduler.models import Job, JobSet, SubmitKey
 from scheduler.services import transitions
+from scheduler.services.alone import refuse_alone
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import (
     Conflict,
@@ -26,7 +27,6 @@ from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.rows.updating import update_row
-from scheduler.services.seconding.counting import refuse_alone
 from scheduler.services.stopping import request_stop
 from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.opening import Target, check_job, write_jobs

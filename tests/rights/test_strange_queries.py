@@ -11,8 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.rights import asking, strange
+from tests.rights.classes import CLASSES
 from tests.rights.scene import Scene, build
-from tests.rights.table import API, CLASSES
+from tests.rights.table import API
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 # Texts that are looked for, and where a list goes on: any is one.

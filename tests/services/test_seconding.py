@@ -12,12 +12,12 @@ from django.utils import timezone
 from accounts.models import AuditEvent, User
 from accounts.services import delegate, make_service_account
 from scheduler.models import BulkCancel, Job, Notification
+from scheduler.services.alone import SecondNeeded, ended_lately
 from scheduler.services.bookings import cancel_booking, plan_booking
 from scheduler.services.changing.many import Act, act_on_jobs
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job, pause_job
 from scheduler.services.people.leaving import end_access
-from scheduler.services.seconding.counting import SecondNeeded, ended_lately
 from scheduler.services.seconding.deciding import (
     agree_to_cancel,
     refuse_to_cancel,

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.pages.access import page, viewer_of
-from portal.pages.requests.seconding import done_or_proposed
+from portal.pages.seconding import done_or_proposed
 from scheduler.models import BulkCancel
 from scheduler.selectors.jobs import get_visible_jobs
 from scheduler.services.changing.many import MOST_JOBS, Act, Done, act_on_jobs

@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from accounts.errors import Conflict
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
-from portal.pages.requests.seconding import done_or_proposed
+from portal.pages.seconding import done_or_proposed
 from scheduler.conf import load_conf
 from scheduler.models import BulkCancel
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of

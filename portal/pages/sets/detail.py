@@ -11,7 +11,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
-from portal.pages.requests.seconding import done_or_proposed
+from portal.pages.seconding import done_or_proposed
 from portal.pages.sets.grid import grid_picture, tasks_of_a_square
 from scheduler.models import BulkCancel
 from scheduler.selectors.sets import (

@@ -1,0 +1,70 @@
+"""A cancel of many jobs that needs a second person: the page that asks why, and the proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+
+from accounts.errors import DomainError, Invalid
+from portal.pages.access import say_refused
+from scheduler.models import BulkCancel
+from scheduler.services.alone import SecondNeeded
+from scheduler.services.seconding.proposing import MAX_REASON
+
+# Fields that a form brings by itself.
+_OWN = frozenset({"csrfmiddlewaretoken", "reason"})
+
+
+def done_or_proposed(
+    request: HttpRequest,
+    act: Callable[[], str],
+    propose: Callable[[str], BulkCancel],
+    *route: Any,
+) -> HttpResponseBase:
+    """As `said_and_back`; where a second person is needed, a page asks why and sends all that was
+    sent once more, and what was said is proposed. `act` says nothing where nothing was done."""
+    try:
+        if words := act():
+            messages.success(request, words)
+    except SecondNeeded as needed:
+        return _propose(request, needed, propose, *route)
+    except DomainError as refused:
+        say_refused(request, refused)
+    return redirect(*route)
+
+
+def _propose(
+    request: HttpRequest,
+    needed: SecondNeeded,
+    propose: Callable[[str], BulkCancel],
+    *route: Any,
+) -> HttpResponseBase:
+    if "reason" not in request.POST:
+        return _ask_why(request, needed)
+    try:
+        made = propose(request.POST["reason"])
+    except Invalid as refused:
+        return _ask_why(request, needed, refused.detail)
+    except DomainError as refused:
+        say_refused(request, refused)
+        return redirect(*route)
+    messages.success(
+        request, "Proposed. Nothing has ended yet; a second person was asked to agree."
+    )
+    return redirect("cancels:detail", made.pk)
+
+
+def _ask_why(request: HttpRequest, needed: SecondNeeded, problem: str = "") -> HttpResponseBase:
+    sent = [(name, one) for name, many in request.POST.lists() for one in many if name not in _OWN]
+    context = {
+        "needed": needed,
+        "sent": sent,
+        "reason": request.POST.get("reason", ""),
+        "most": MAX_REASON,
+        "problem": problem,
+    }
+    return render(request, "requests/why_cancel.html", context)
