@@ -6,9 +6,14 @@ from typing import Any
 
 from django.utils import timezone
 
+from accounts.models import User
 from scheduler.models import BulkCancel, JobSet
+from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.states.seconding import PROPOSED_FOR
 from tests.factories import person
+from tests.scenes import NOON
+
+WHY = "writes to the wrong bucket"
 
 
 def waiting_cancel(job_set: JobSet, **fields: Any) -> BulkCancel:
@@ -20,7 +25,7 @@ def waiting_cancel(job_set: JobSet, **fields: Any) -> BulkCancel:
         job_set=job_set,
         team=job_set.project.team,
         named=len(jobs),
-        reason="writes to the wrong bucket",
+        reason=WHY,
         proposed_by=person(f"hasty-{job_set.pk}"),
         proposed_at=now,
         lapses_at=now + PROPOSED_FOR,
@@ -28,3 +33,14 @@ def waiting_cancel(job_set: JobSet, **fields: Any) -> BulkCancel:
     )
     found.jobs.set(jobs)
     return found
+
+
+def left(job_set: JobSet) -> int:
+    """How many of its tasks are not cancelled."""
+    return job_set.tasks.exclude(state="cancelled").count()
+
+
+def proposed(actor: User, job_set: JobSet, **more: Any) -> BulkCancel:
+    """What the first person asks for at noon."""
+    more = {"reason": WHY, "now": NOON, **more}
+    return propose_to_cancel_set(actor=actor, job_set=job_set, **more)

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from accounts.errors import DomainError, Invalid
 from portal.pages.access import say_refused
 from scheduler.models import BulkCancel
-from scheduler.services.alone import SecondNeeded
+from scheduler.services.holding.alone import SecondNeeded
 from scheduler.services.seconding.proposing import MAX_REASON
 
 # Fields that a form brings by itself.

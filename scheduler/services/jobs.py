@@ -15,7 +15,6 @@ from accounts.permissions import can
 from scheduler.failpoints import reach
 from scheduler.models import Job, JobSet, SubmitKey
 from scheduler.services import transitions
-from scheduler.services.alone import refuse_alone
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import (
     Conflict,
@@ -23,6 +22,7 @@ from scheduler.services.errors import (
     IdempotencyConflict,
     StaleVersion,
 )
+from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of

@@ -12,8 +12,8 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.services.audit import record
 from scheduler.models import Job, JobSet
-from scheduler.services.alone import refuse_alone
 from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import end_job, submit_job

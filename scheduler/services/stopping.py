@@ -34,8 +34,8 @@ def request_stop(
     """
     if attempt.state == AttemptState.ENDED:
         return False
-    if not who:
-        who = actor.get_full_name() if actor else str((facts or {}).get("given_back_to", ""))
+    given_back_to = str((facts or {}).get("given_back_to", ""))
+    who = who or (actor.get_full_name() if actor else given_back_to)
     if attempt.state == AttemptState.STOPPING:
         return _override(attempt, reason, who)
     moved = transitions.move_attempt(
@@ -50,8 +50,7 @@ def request_stop(
     )
     if not moved:
         return False
-    detail = {"attempt": attempt.number, "reason": reason, **(facts or {}), **(said or {})}
-    detail |= _whom(because_of, make_room_for)
+    because = {**(facts or {}), **(said or {}), **_whom(because_of, make_room_for)}
     if attempt.job.state in (JobState.STARTING, JobState.RUNNING):
         transitions.move_job(
             attempt.job,
@@ -60,7 +59,7 @@ def request_stop(
             kind="stop_requested",
             actor=actor,
             attempt=attempt,
-            detail=detail,
+            detail={"attempt": attempt.number, "reason": reason, **because},
         )
     transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
     return True

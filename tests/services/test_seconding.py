@@ -12,12 +12,9 @@ from django.utils import timezone
 from accounts.models import AuditEvent, User
 from accounts.services import delegate, make_service_account
 from scheduler.models import BulkCancel, Job, Notification
-from scheduler.services.alone import SecondNeeded, ended_lately
-from scheduler.services.bookings import cancel_booking, plan_booking
-from scheduler.services.changing.many import Act, act_on_jobs
 from scheduler.services.errors import Conflict, Forbidden, Invalid
-from scheduler.services.jobs import cancel_job, pause_job
-from scheduler.services.people.leaving import end_access
+from scheduler.services.holding.alone import SecondNeeded
+from scheduler.services.jobs import cancel_job
 from scheduler.services.seconding.deciding import (
     agree_to_cancel,
     refuse_to_cancel,
@@ -30,11 +27,11 @@ from scheduler.services.seconding.proposing import (
 )
 from scheduler.services.sets import cancel_set
 from tests import scenes
-from tests.factories import member, person
+from tests.factories import member
 from tests.scenes import NOON, at, running, start, submit, sync
+from tests.seconding import WHY, left, proposed
 
 pytestmark = pytest.mark.django_db
-WHY = "writes to the wrong bucket"
 
 
 @pytest.fixture
@@ -50,15 +47,6 @@ def array(cluster, alice, project):
 
 def fresh(user: User) -> User:
     return User.objects.get(pk=user.pk)
-
-
-def left(job_set) -> int:
-    return job_set.tasks.exclude(state="cancelled").count()
-
-
-def proposed(actor, job_set, **more) -> BulkCancel:
-    more = {"reason": WHY, "now": NOON, **more}
-    return propose_to_cancel_set(actor=actor, job_set=job_set, **more)
 
 
 def audited(action: str) -> AuditEvent:
@@ -245,99 +233,3 @@ def test_the_database_keeps_one_person_from_being_two(array, lead, root):
     found = proposed(lead, array)
     with pytest.raises(IntegrityError), transaction.atomic():
         BulkCancel.objects.filter(pk=found.pk).update(outcome="agreed", decided_by=lead)
-
-
-def test_marked_jobs_count_those_of_others_that_would_end(cluster, alice, lead, operator, project):
-    jobs = [submit(alice, project) for _ in range(101)]
-    mine = [submit(lead, project) for _ in range(3)]
-    with pytest.raises(SecondNeeded):
-        act_on_jobs(actor=lead, jobs=jobs + mine, act=Act.CANCEL)
-    assert not Job.objects.filter(state="cancelled").exists()
-    assert len(act_on_jobs(actor=lead, jobs=jobs, act=Act.HOLD).jobs) == 101
-    found = propose_to_cancel_jobs(actor=lead, jobs=jobs + mine, reason=WHY)
-    assert found.named == 104
-    cancel_job(actor=alice, job=jobs.pop())
-    jobs = list(Job.objects.filter(pk__in=[one.pk for one in jobs]).select_related("project"))
-    assert len(act_on_jobs(actor=lead, jobs=jobs + mine, act=Act.CANCEL).jobs) == 103
-
-
-def test_small_pieces_within_an_hour_add_up(cluster, alice, lead, operator, project):
-    pieces = [submit(alice, project, array="0-39").job_set for _ in range(3)]
-    single = submit(alice, project)
-    live = submit(alice, project)
-    sync(cluster.node(1), running(start(live, cluster.node(1))))
-    pause_job(actor=lead, job=live, now=NOON)
-    assert ended_lately(lead, now=at(1)) == 0
-    cancel_job(actor=lead, job=live, now=at(1))
-    for number, piece in enumerate(pieces[:2]):
-        cancel_set(actor=lead, job_set=piece, now=at(10 * number))
-    cancel_job(actor=lead, job=single, now=at(20))
-    assert ended_lately(lead, now=at(21)) == 81
-    with pytest.raises(SecondNeeded) as refused:
-        cancel_set(actor=lead, job_set=pieces[2], now=at(30))
-    assert refused.value.facts == {"jobs": 40, "ended_lately": 81, "alone_at_most": 100}
-    assert ended_lately(alice, now=at(30)) == ended_lately(operator, now=at(30)) == 0
-    # What two agreed to counts for neither of them.
-    found = proposed(lead, pieces[2], now=at(31))
-    agree_to_cancel(actor=operator, proposal=found, now=at(32))
-    assert (ended_lately(lead, now=at(33)), ended_lately(operator, now=at(33))) == (81, 0)
-    assert ended_lately(lead, now=at(3600 + 21)) == 0
-
-
-def test_what_runs_and_was_agreed_to_counts_for_neither(cluster, alice, lead, operator, project):
-    array = submit(alice, project, array="0-100").job_set
-    attempts = [start(array.tasks.get(array_index=one), cluster.node(1)) for one in range(3)]
-    sync(cluster.node(1), *map(running, attempts))
-    agree_to_cancel(actor=operator, proposal=proposed(lead, array), now=at(1))
-    assert array.tasks.filter(state="stopping").count() == 3
-    assert ended_lately(operator, now=at(2)) == 0
-
-
-def test_the_hundred_and_first_single_job_needs_a_second_person(cluster, alice, lead, project):
-    cancel_set(actor=lead, job_set=submit(alice, project, array="0-99").job_set, now=NOON)
-    job = submit(alice, project)
-    with pytest.raises(SecondNeeded):
-        cancel_job(actor=lead, job=job, now=at(1))
-    cancel_job(actor=lead, job=submit(lead, project), now=at(1))
-    found = propose_to_cancel_jobs(actor=lead, jobs=[job], reason=WHY, now=at(2))
-    assert agree_to_cancel(actor=alice, proposal=found, now=at(3)).ended == 1
-
-
-def test_somebody_leaves_at_once_and_their_many_jobs_wait_for_a_second_person(
-    array, alice, root, operator
-):
-    went = end_access(actor=root, user=alice, reason="left", cancel_jobs=True, now=NOON)
-    assert went.proposal is not None
-    assert (went.cancelled, went.refused, went.proposal.reason) == (0, 0, "left")
-    alice.refresh_from_db()
-    assert (alice.is_active, left(array)) == (False, 101)
-    assert agree_to_cancel(actor=operator, proposal=went.proposal, now=at(1)).ended == 101
-    assert left(array) == 0
-
-
-def test_where_nobody_could_agree_nobody_is_shut_out(array, alice, root):
-    with pytest.raises(Conflict):
-        end_access(actor=root, user=alice, reason="left", cancel_jobs=True, now=NOON)
-    alice.refresh_from_db()
-    assert alice.is_active
-    second = person("second", is_superuser=True)
-    done = end_access(actor=second, user=alice, reason="left", cancel_jobs=False, now=NOON)
-    assert done.proposal is None
-
-
-def test_a_booking_with_many_jobs_of_others_is_not_given_back(cluster, alice, lead, root, project):
-    booking = plan_booking(
-        actor=lead,
-        owner=project,
-        pool=cluster.pool,
-        nodes=1,
-        from_at=at(3600),
-        until_at=at(9 * 3600),
-        now=NOON,
-    )
-    inside = submit(alice, project, array="0-100", booking=str(booking.pk)).job_set
-    with pytest.raises(Conflict) as refused:
-        cancel_booking(actor=lead, booking=booking, now=at(1))
-    assert refused.value.code == "second_person_needed"
-    agree_to_cancel(actor=root, proposal=proposed(lead, inside), now=at(2))
-    assert cancel_booking(actor=lead, booking=booking, now=at(3)).closed_as == "cancelled"

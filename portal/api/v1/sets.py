@@ -17,7 +17,7 @@ from portal.api.v1.requesting.cancels import BulkCancelShape, proposed
 from scheduler.models import JobSet
 from scheduler.selectors import sets as select
 from scheduler.services import sets as services
-from scheduler.services.alone import SecondNeeded
+from scheduler.services.holding.alone import SecondNeeded
 from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.states import JobState
 

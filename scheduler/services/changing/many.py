@@ -13,8 +13,8 @@ from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import clone_document
 from scheduler.selectors.requesting.parties import may_end, parties_of
-from scheduler.services.alone import refuse_alone
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.jobs import end_job, hold_job, release_job, submit_job
 from scheduler.spec import parse_spec
 from scheduler.states import FINAL_JOB_STATES

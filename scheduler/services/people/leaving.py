@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from accounts.services.ending.access import Ended, deactivate_person
 from scheduler.models import BulkCancel, Job, SessionPass
-from scheduler.services.alone import SecondNeeded, refuse_alone
+from scheduler.services.holding.alone import SecondNeeded, refuse_alone
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import end_job

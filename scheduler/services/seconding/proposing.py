@@ -15,8 +15,8 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import BulkCancel, Job, JobSet
 from scheduler.selectors.requesting.parties import Parties, may_end, parties_of
-from scheduler.services.alone import ended_lately
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.holding.alone import ended_lately
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.seconding.rights import require_person, who_may_second
 from scheduler.states import FINAL_JOB_STATES, NoticeKind
