@@ -56,6 +56,7 @@ def populate(stack: LiveStack) -> dict[str, int | str]:
         "template": seeding.share(stack),
         "scenario": seeding.replay(stack),
         "asset": seeding.buy(stack),
+        "cancel": seeding.doubt(stack),
         "secret": seeding.invite(stack),
     }
 

@@ -74,7 +74,7 @@ def submit_array(stack: LiveStack) -> int:
 
 def doubt(stack: LiveStack) -> int:
     """The number of a proposal to end an array of more tasks than one person ends alone."""
-    first = stack.submit(name="seed-mistake", script="true", array="0-100", begin="+30d", cpus=1)
+    first = stack.submit(name="seed-mistake", script="true", array="0-100", hold=True)
     with stack.api("alice") as api:
         array = api.get(f"/jobs/{first['id']}/").json()["set"]
     said = {"reason": "Writes its checkpoints over those of last week's runs."}

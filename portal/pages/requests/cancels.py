@@ -18,6 +18,9 @@ from scheduler.services.seconding.deciding import (
 from scheduler.services.seconding.proposing import MAX_REASON
 from scheduler.states.seconding import ALONE_AT_MOST
 
+# The answer stands below them on a narrow page.
+_JOBS_A_PAGE = 25
+
 
 @page("GET")
 def cancel_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
@@ -28,7 +31,7 @@ def cancel_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "seen": seen,
         "proposal": seen.proposal,
         "left": left_of(viewer, seen.proposal),
-        "rows": leaf_of(request, jobs_named(viewer, seen.proposal), "page"),
+        "rows": leaf_of(request, jobs_named(viewer, seen.proposal), "page", size=_JOBS_A_PAGE),
         "alone_at_most": ALONE_AT_MOST,
         "most": MAX_REASON,
         "now": now,
