@@ -102,7 +102,7 @@ def _foreign_tongue(node: Node, request: SyncRequest, now: datetime) -> Invalid:
 def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
     """Steps 1 to 5; the fences that the node may forget."""
     forget: set[int] = set()
-    _lock_reported(request.reports)
+    _lock_reported(node, request.reports)
     judge_identity(node, request, now=now)
     note_left_behind(node, request)
     _hear(node, request, now)
@@ -123,15 +123,16 @@ def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
     return forget
 
 
-def _lock_reported(reports: Sequence[AttemptReport]) -> None:
-    """Lock the attempts before the node's own row is written.
+def _lock_reported(node: Node, reports: Sequence[AttemptReport]) -> None:
+    """Lock the attempts that are this node's before its own row is written.
 
     A stop locks its attempt and then the nodes: the other way round the two may stand opposite
     each other for ever.
     """
     if reports and connection.features.has_select_for_update:
         fences = {report.fence for report in reports}
-        list(Attempt.objects.select_for_update().filter(pk__in=fences).order_by("pk").values("pk"))
+        here = Attempt.objects.filter(pk__in=fences, placements__node=node)
+        list(here.select_for_update(of=("self",)).order_by("pk").values("pk"))
 
 
 def _take_inventory(node: Node, request: SyncRequest, now: datetime) -> None:

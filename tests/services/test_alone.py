@@ -79,6 +79,17 @@ def test_what_runs_and_was_agreed_to_counts_for_neither(cluster, alice, lead, op
     assert ended_lately(operator, now=at(2)) == 0
 
 
+def test_ones_own_that_were_agreed_to_give_no_leave_to_end_more(
+    cluster, alice, root, operator, project
+):
+    own = submit(root, project, array="0-100").job_set
+    attempts = [start(own.tasks.get(array_index=one), cluster.node(1)) for one in range(3)]
+    sync(cluster.node(1), *map(running, attempts))
+    agree_to_cancel(actor=root, proposal=proposed(operator, own), now=at(1))
+    cancel_set(actor=root, job_set=submit(alice, project, array="0-39").job_set, now=at(2))
+    assert ended_lately(root, now=at(3)) == 40
+
+
 def test_the_hundred_and_first_single_job_needs_a_second_person(cluster, alice, lead, project):
     cancel_set(actor=lead, job_set=submit(alice, project, array="0-99").job_set, now=NOON)
     job = submit(alice, project)

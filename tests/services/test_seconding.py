@@ -97,6 +97,7 @@ def test_two_people_end_an_array_together_with_both_names(cluster, array, alice,
     assert json.loads(second.after) == {
         "ended": 101,
         "stopped": 1,
+        "noted_stops": 1,
         "left_out": 0,
         "proposed_by": "lead",
         "agreed_by": "operator",

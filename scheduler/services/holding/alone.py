@@ -60,5 +60,5 @@ def _ended(action: str, written: str) -> int:
     if action == _STOP:
         return int(after.get("reason") in _CANCELS)
     if action == _AGREED:
-        return -int(after.get("stopped", 0))
+        return -int(after.get("noted_stops", 0))
     return int(after.get(_MANY[action], 0))

@@ -60,6 +60,7 @@ def _agree(actor: User, proposal: BulkCancel, now: datetime) -> BulkCancel:
     after = {
         "ended": ended,
         "stopped": done.stopped,
+        "noted_stops": done.noted,
         "left_out": found.left_out,
         "proposed_by": found.proposed_by.username,
         "agreed_by": actor.username,

@@ -16,7 +16,7 @@ from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import check_actor
 from scheduler.services.stopping import request_stop
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason, JobState
 
 # As an attempt keeps them.
 _MAX_NAMES = 150
@@ -24,10 +24,12 @@ _MAX_NAMES = 150
 
 @dataclass(frozen=True, slots=True)
 class EndedNow:
-    """How many had not ended: `waiting` are cancelled, `stopped` are asked to stop."""
+    """How many had not ended: `waiting` are cancelled, `stopped` are asked to stop; the audit has
+    a stop by the second person for each of `noted`."""
 
     waiting: int
     stopped: int
+    noted: int
 
 
 def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
@@ -54,6 +56,7 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
         raise Conflict(
             "One of them is just being started; try again in a second.", code="try_again"
         )
+    noted = sum(one.owner_id != second.pk and one.state != JobState.STOPPING for one in live)
     names = f"{proposal.proposed_by.get_full_name()} and {second.get_full_name()}"
     with gathering():
         for job in live:
@@ -67,7 +70,7 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
     for reason, group in _by_reason(second, waiting).items():
         cancel_waiting(group, reason=reason, facts={"who": names}, now=now, actor=second)
     reconsider(followers_of(waiting), now=now)
-    return EndedNow(len(waiting), len(live))
+    return EndedNow(len(waiting), len(live), noted)
 
 
 def _reason(second: User, job: Job) -> EndReason:
