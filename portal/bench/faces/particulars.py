@@ -14,19 +14,25 @@ from scheduler.models import Pool
 from scheduler.services.books import propose_asset
 from scheduler.services.composing.templates import create_template
 from scheduler.services.jobs import submit_job
+from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.simulating.scenarios import ask_scenario, simulate_scenarios
 from scheduler.spec import parse_spec
+from scheduler.states.seconding import ALONE_AT_MOST
 
 _REPLAYED_HOURS = 24
 
 
 def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
-    """An array, a session, a template, a purchase and a scenario that waits for its replay."""
+    """An array that somebody else wants to end, a session, a template, a purchase and a scenario
+    that waits for its replay."""
     plain = {"project": project.path, "pool": POOL, "memory": "1GiB", "time_limit": "2h"}
-    array = {"name": "sweep", "script": "sleep 9\n", "array": "1-100", **plain}
+    # One task more than one person may end alone.
+    tasks = f"1-{ALONE_AT_MOST + 1}"
+    array = {"name": "sweep", "script": "sleep 9\n", "array": tasks, **plain}
     shell = {"name": "look", "session": {"app": "shell"}, **plain}
-    for document in (array, shell):
-        submit_job(actor=user, spec=parse_spec(document))
+    sweep, _ = (submit_job(actor=user, spec=parse_spec(one)).job for one in (array, shell))
+    assert sweep.job_set is not None
+    propose_to_cancel_set(actor=root, job_set=sweep.job_set, reason="Its data set was withdrawn.")
     create_template(
         actor=root,
         team=project.team,
