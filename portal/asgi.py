@@ -11,6 +11,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.prod")
 # First: what the doors and the consumer import needs it.
 django.setup(set_prefix=False)
 
+from portal.api.nodes.door import PREFIX, NodeDoor
 from portal.doors import Doors
 from portal.live.sessions.doors import SessionDoors
 from portal.live.urls import urlpatterns
@@ -20,7 +21,7 @@ from scheduler.collecting import settle
 application = Proxied(
     ProtocolTypeRouter(
         {
-            "http": SessionDoors(Doors(nodes="/api/agent/")),
+            "http": SessionDoors(Doors(PREFIX, NodeDoor)),
             "websocket": SessionDoors(
                 AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns)))
             ),

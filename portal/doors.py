@@ -1,4 +1,4 @@
-"""Django's ASGI handler on threads that stay, and a door for nodes without what pages need.
+"""Django's ASGI handler on threads that stay; nodes have a door of their own.
 
 Django gives each request a thread of its own and, on SQLite, a connection: opening both and
 reading the schema takes longer than most of our views. Here threads are kept and lent, one
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.core.handlers.asgi import ASGIHandler
-from django.core.handlers.exception import convert_exception_to_response
 
 from portal.serving.patience import Patience
 from scheduler.collecting import settle
@@ -86,31 +85,14 @@ class PortalDoor(ASGIHandler):
             await self.handle(scope, receive, send)
 
 
-class NodeDoor(ASGIHandler):
-    """The calls of nodes: their token is checked by the view; cookies, sessions, languages and
-    headers for browsers are not theirs. A call that waits for news occupies no thread.
-    """
-
-    def load_middleware(self, is_async: bool = False) -> None:
-        """None of them."""
-        self._view_middleware: list[Any] = []
-        self._template_response_middleware: list[Any] = []
-        self._exception_middleware: list[Any] = []
-        self._middleware_chain = convert_exception_to_response(
-            self._get_response_async  # type: ignore[attr-defined]
-        )
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One call."""
-        await self.handle(scope, receive, send)
-
-
 class Doors:
     """Which door a path leads to."""
 
-    def __init__(self, nodes: str) -> None:
-        self._nodes, self._prefix = Patience(NodeDoor()), nodes
-        self._portal, self._answered = Patience(PortalDoor()), 0
+    def __init__(self, prefix: str, nodes: Callable[[Any], Any]) -> None:
+        """Paths that begin so are for `nodes`, which hands on what is not."""
+        portal = PortalDoor()
+        self._prefix, self._nodes = prefix, Patience(nodes(portal))
+        self._portal, self._answered = Patience(portal), 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""

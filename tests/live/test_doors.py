@@ -13,7 +13,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db.utils import OperationalError
 
-from portal.doors import MOST_KEPT, Doors, Lanes, NodeDoor, PortalDoor, Turns
+from portal.api.nodes.door import NodeDoor
+from portal.doors import MOST_KEPT, Doors, Lanes, PortalDoor, Turns
 from portal.embedded.sqlite.base import DatabaseWrapper
 
 # The databases of this file are its own.
@@ -205,7 +206,7 @@ def test_what_pages_loaded_is_set_aside_after_the_first_hundred(monkeypatch):
     monkeypatch.setattr(PortalDoor, "__call__", answer)
     monkeypatch.setattr(NodeDoor, "__call__", answer)
     monkeypatch.setattr("portal.doors.settle", lambda: settled.append(len(asked)))
-    doors = Doors(nodes="/api/agent/")
+    doors = Doors("/api/agent/", NodeDoor)
 
     async def ask(path: str, times: int) -> None:
         for _ in range(times):

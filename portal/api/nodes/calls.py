@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -117,13 +118,18 @@ def welcome(node: Node | None) -> Node:
 
 async def in_lane(work: Callable[..., Result], *args: object, **kwargs: object) -> Result:
     """Run database work in a lent thread and give both back: a hold must not keep them."""
-
-    def once() -> Result:
-        try:
-            return work(*args, **kwargs)
-        finally:
-            give_back_connections()
-
     async with node_turns.one():
         with lanes.one():
-            return await sync_to_async(once)()
+            found: Result = await _in_thread(partial(work, *args, **kwargs))
+            return found
+
+
+def _once(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    finally:
+        give_back_connections()
+
+
+# Made once: making it looks at the signature.
+_in_thread = sync_to_async(_once)
