@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 
 from portal.templatetags import measures
 from portal.templatetags.states import look_of
+from portal.templatetags.wording import change_words, in_words, policy_words, words
 from scheduler.states import shown_state
 
 register = template.Library()
@@ -31,6 +32,10 @@ for _filter in (
     measures.mib,
     measures.size_bytes,
     measures.percent,
+    words,
+    in_words,
+    policy_words,
+    change_words,
 ):
     register.filter(_filter.__name__, _filter)
 
@@ -84,16 +89,10 @@ def lines_before(number: int) -> int:
 
 
 @register.filter
-def words(name: object) -> str:
-    """A name of the code as words: `soft_closed` → `soft closed`."""
-    return str(name).replace("_", " ")
-
-
-@register.filter
 def initials(user: Any) -> str:
     """One or two capitals for the round mark of a person."""
-    words = (user.get_full_name() or user.get_username()).replace(".", " ").split()
-    return "".join(word[0] for word in words[:2]).upper()
+    names = (user.get_full_name() or user.get_username()).replace(".", " ").split()
+    return "".join(name[0] for name in names[:2]).upper()
 
 
 @register.simple_tag

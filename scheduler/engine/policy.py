@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -32,6 +32,20 @@ class PlacementRule(StrEnum):
     TIGHT = "tight"
     PACK = "pack"
     FGD = "fgd"
+
+
+# As pages say it.
+ORDER_WORDS: Mapping[Order, str] = {
+    Order.FAIR: "smallest share first",
+    Order.FIFO: "oldest first",
+    Order.SHORTEST: "shortest first",
+    Order.LAS: "least run first",
+}
+PLACEMENT_WORDS: Mapping[PlacementRule, str] = {
+    PlacementRule.TIGHT: "tightest fit",
+    PlacementRule.PACK: "room for usual jobs",
+    PlacementRule.FGD: "least fragmentation",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from datetime import timedelta
 
 import pytest
@@ -9,6 +11,7 @@ from django.utils import timezone
 
 from portal import beats
 from portal.celery import EVERY_S
+from scheduler.loop.lease import own_name
 from scheduler.models import (
     InvariantCheck,
     Job,
@@ -106,6 +109,26 @@ def test_what_is_late_or_down_says_what_to_do(
     assert all(check.remedy for check in page.context["checks"] if check.tone == "bad")
     assert "failed at last: seal audit" in page.content.decode()
     assert "broken 2 times. The first: I2: a." in page.content.decode()
+
+
+def test_a_fresh_install_is_well(client, operator, root, broker, settings, tmp_path):
+    """What happens once a day has not happened on the first day, and nobody need look."""
+    now = timezone.now()
+    scenes.build_cluster(root, nodes=1, gpus=1)
+    SchedulerLease.objects.update_or_create(
+        name="scheduler",
+        defaults={"holder": own_name(), "token": 1, "expires_at": now + timedelta(minutes=1)},
+    )
+    beats.note_run("scheduler.tasks.seal_audit", succeeded=True, now=now)
+    client.force_login(operator)
+    page = client.get(HEALTH)
+    found = tones(page)
+    assert {found[name] for name in ("Workers", "Scheduler", "Books", "Promises")} == {"good"}
+    assert f"Process {os.getpid()} on {socket.gethostname()} schedules." in page.content.decode()
+    assert not {task.words for task in page.context["tasks"]} - {"in time", "not due yet"}
+    broker.notes[beats.BEGAN.encode()] = f"{(now - timedelta(days=4)).timestamp():.0f} ok".encode()
+    found = tones(client.get(HEALTH))
+    assert {found[name] for name in ("Books", "Promises")} == {"look"}
 
 
 @pytest.mark.once

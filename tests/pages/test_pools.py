@@ -35,7 +35,7 @@ def test_a_rule_is_shown_as_a_difference_and_then_put_in_force(client, operator,
     asked = {"name": "las", "preempts": "no", "placement": "", "head_patience_s": "30"}
     page = client.get(HERE, asked)
     assert page.context["changes"] == [
-        ("who is next", "fair", "las"),
+        ("who is next", "smallest share first", "least run first"),
         ("may stop others", "yes", "no"),
         ("patience", "10 min", "30 s"),
     ]

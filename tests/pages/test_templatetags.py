@@ -10,9 +10,18 @@ from django import forms
 from django.template import engines
 from django.test import RequestFactory
 
-from portal.templatetags import measures
+from portal.templatetags import measures, wording
 from portal.templatetags.states import LOOKS
-from scheduler.states import AttemptState, DeviceHealth, JobState, NodeState
+from scheduler.engine.policy import Order, PlacementRule
+from scheduler.states import (
+    AttemptState,
+    DeviceHealth,
+    Isolation,
+    JobState,
+    NodeState,
+    Outcome,
+    ReviewStep,
+)
 
 pytestmark = pytest.mark.once
 
@@ -122,6 +131,42 @@ def test_percent_and_shares() -> None:
 )
 def test_device_short_name(model: str, short: str) -> None:
     assert measures.device_short_name(model) == short
+
+
+def test_codes_have_words_of_their_own() -> None:
+    rules = [wording.words(one) for one in (*Order, *PlacementRule)]
+    steps = [wording.in_words(one, "step") for one in (*ReviewStep, "policy")]
+    outcomes = [wording.in_words(one, "outcome") for one in Outcome]
+    said = {*rules, *steps, *outcomes, *(wording.in_words(one, "isolation") for one in Isolation)}
+    codes = (*Order, *PlacementRule, *ReviewStep, "policy", *Outcome, *Isolation)
+    assert len(said) == len(codes) and not said & {*codes}
+    assert wording.words("soft_closed") == "soft closed"
+    assert rendered("{{ a|in_words:'isolation'|default:'not said' }}", a="") == "not said"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("policy=fifo", "who is next: oldest first"),
+        ("policy:gpu-a=las", "who is next in gpu-a: least run first"),
+        ("preempt=yes", "may stop others: yes"),
+        ("placement:b=pack", "where jobs go in b: room for usual jobs"),
+        ("nodes=12", "nodes: 12"),
+        ("weight:vision=2", "weight of vision: 2"),
+        ("maximum:vision@gpu-a=16", "maximum of vision in gpu-a: 16"),
+        ("lose:3@3600", "node 3 is lost after 1 h"),
+        ("drain:gpu-a/3@90", "node 3 of gpu-a is drained after 1 min 30"),
+        ("anything else", "anything else"),
+    ],
+)
+def test_changes_of_the_simulator(change: str, said: str) -> None:
+    assert wording.change_words(change) == said
+
+
+def test_policies_of_the_simulator() -> None:
+    words = wording.policy_words("a: fair, stops others; b: las, pack")
+    assert words == "a: smallest share first, stops others; b: least run first, room for usual jobs"
+    assert wording.policy_words("fifo") == "oldest first"
 
 
 def test_gpu_count() -> None:

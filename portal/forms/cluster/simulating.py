@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from django import forms
 
-from scheduler.engine.policy import Order, PlacementRule
+from portal.forms.cluster.policies import ORDER_HELP
+from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS
 from scheduler.services.simulating.scenarios import MOST_HOURS
 
 AS_IS = ("", "as it is")
@@ -23,17 +24,18 @@ class ScenarioForm(forms.Form):
         help_text="Jobs that were submitted then and have ended.",
     )  # fmt: skip
     order = forms.ChoiceField(
-        label="Who is next", choices=[AS_IS, *((str(one), str(one)) for one in Order)],
-        required=False,
+        label="Who is next", required=False, help_text=ORDER_HELP,
+        choices=[AS_IS, *((str(one), said) for one, said in ORDER_WORDS.items())],
     )  # fmt: skip
     preempt = forms.ChoiceField(
         label="May stop others", choices=[AS_IS, ("yes", "yes"), ("no", "no")], required=False,
-        help_text="Under fair and fifo those of lower tiers, and who runs on what is lent.",
+        help_text="Under smallest share and oldest first those of lower tiers, and who runs on "
+        "what is lent.",
     )  # fmt: skip
     placement = forms.ChoiceField(
         label="Which nodes a job takes", required=False,
-        choices=[AS_IS, *((str(one), str(one)) for one in PlacementRule)],
-        help_text="fgd is there to compare with.",
+        choices=[AS_IS, *((str(one), said) for one, said in PLACEMENT_WORDS.items())],
+        help_text="Least fragmentation, as published, is there to compare with.",
     )  # fmt: skip
     nodes = forms.IntegerField(
         label="Nodes", min_value=1, max_value=100_000, required=False,
@@ -43,7 +45,8 @@ class ScenarioForm(forms.Form):
         label="Pools, teams and faults", max_length=2000, required=False,
         help_text="A change a line: weight:vision=2, guaranteed:vision=8, maximum:vision=16, "
         "lose:3@3600 (node 3 an hour in), drain:3@3600, restore:3@7200. Of one of several pools: "
-        "nodes:gpu-a=12, policy:gpu-a=fair, maximum:vision@gpu-a=16, lose:gpu-a/3@3600.",
+        "nodes:gpu-a=12, policy:gpu-a=fair, maximum:vision@gpu-a=16, "
+        "lose:gpu-a/3@3600.",
         widget=forms.Textarea(attrs={"rows": 3}),
     )  # fmt: skip
     name = forms.CharField(label="Name", max_length=80, required=False)

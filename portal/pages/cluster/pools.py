@@ -12,7 +12,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import duration
-from scheduler.engine.policy import Policy
+from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS, Order, Policy
 from scheduler.models import PoolRule
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.selectors.machines.pools import pool_view
@@ -73,7 +73,8 @@ def pool_policy(request: HttpRequest, name: str) -> HttpResponseBase:
         if not form.is_valid():
             raise Invalid(" ".join(str(words[0]) for words in form.errors.values()))
         rule = set_pool_policy(actor=viewer, pool=pool, **form.wanted())
-        return f"Pool {pool.name} is scheduled by {rule.name} from the next cycle on."
+        said = ORDER_WORDS[Order(rule.name)]
+        return f"Pool {pool.name} is scheduled {said} from the next cycle on."
 
     return said_and_back(request, act, "pools:detail", name)
 
@@ -95,9 +96,9 @@ def policy_changes(before: Policy, after: Policy) -> list[tuple[str, str, str]]:
     rows = [
         (words, told(before), told(after))
         for words, told in (
-            ("who is next", lambda one: str(one.order)),
+            ("who is next", lambda one: ORDER_WORDS[one.order]),
             ("may stop others", lambda one: "yes" if one.preempts else "no"),
-            ("where jobs go", lambda one: str(one.placement)),
+            ("where jobs go", lambda one: PLACEMENT_WORDS[one.placement]),
             ("patience", lambda one: duration(one.head_patience_s)),
         )
     ]

@@ -19,6 +19,7 @@ from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.cluster.pools import policy_changes
 from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import duration, money
+from scheduler.engine.policy import ORDER_WORDS, Order
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.scenarios import get_visible_scenario, visible_scenarios
 from scheduler.services.sharing.policies import compare_policies, policy_in_force
@@ -133,8 +134,8 @@ def scenario_apply(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def act() -> str:
         rule = apply_scenario(actor=viewer, scenario=scenario)
-        where = f"{rule.name} is in force in pool {rule.pool.name}"
-        return f"{where} from the next cycle on; the audit has what was before."
+        how = f"Pool {rule.pool.name} is scheduled {ORDER_WORDS[Order(rule.name)]}"
+        return f"{how} from the next cycle on; the audit has what was before."
 
     return said_and_back(request, act, "simulator:detail", pk)
 

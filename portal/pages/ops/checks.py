@@ -33,6 +33,11 @@ class Tone(StrEnum):
     LOOK = "look"
     BAD = "bad"
 
+    @property
+    def word(self) -> str:
+        """As the page says it."""
+        return {Tone.GOOD: "good", Tone.LOOK: "worth a look", Tone.BAD: "needs a hand"}[self]
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -75,6 +80,9 @@ def every_check(
     now: datetime,
 ) -> list[Check]:
     """In the order in which one would look: what everything else stands on first."""
+    began = (runs or {}).get(BEGAN)
+    # What happens once a day has not happened on the first one.
+    is_new = began is not None and now - began.at <= RECONCILED
     return [
         _database(seen),
         _broker(runs),
@@ -84,8 +92,8 @@ def every_check(
         _agents(seen, now),
         _events(seen, now),
         _mails(seen, now),
-        _books(seen, now),
-        _promises(seen, now),
+        _books(seen, is_new, now),
+        _promises(seen, is_new, now),
         _disk(disk),
         _backup(backed_up_at, has_stamp, now),
     ]
@@ -159,7 +167,7 @@ def _scheduler(seen: Wellbeing, now: datetime) -> Check:
         words = "Nobody holds the lease: no job starts."
         remedy = "Start a worker for the queue scheduling. If one runs, its log says why it cannot."
         return Check(name, Tone.BAD, words, remedy)
-    words = f"{seen.lease_holder} schedules."
+    words = f"{seen.lease_holder[:1].upper()}{seen.lease_holder[1:]} schedules."
     if seen.cycle_at is None:
         return Check(name, Tone.GOOD, f"{words} No cycle has had anything to do yet.")
     words = f"{words} The last cycle that did something was {_ago(seen.cycle_at, now)}"
@@ -222,10 +230,11 @@ def _mails(seen: Wellbeing, now: datetime) -> Check:
     return Check("Mails", tone, words, remedy)
 
 
-def _books(seen: Wellbeing, now: datetime) -> Check:
+def _books(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
     name, route = "Books", "finance:index"
     if seen.reconciled_at is None:
-        return Check(name, Tone.LOOK, "Not reconciled yet; that happens once a day.", "", route)
+        tone = Tone.GOOD if is_new else Tone.LOOK
+        return Check(name, tone, "Not reconciled yet; that happens once a day.", "", route)
     words = f"Reconciled {_ago(seen.reconciled_at, now)}"
     if not seen.reconciled:
         remedy = "Finance sees which check failed; manage.py verify_ledger looks again."
@@ -235,10 +244,11 @@ def _books(seen: Wellbeing, now: datetime) -> Check:
     return Check(name, tone, f"{words}; all ties together.", remedy, route)
 
 
-def _promises(seen: Wellbeing, now: datetime) -> Check:
+def _promises(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
     name = "Promises"
     if seen.promises_at is None:
-        return Check(name, Tone.LOOK, "Not checked on live data yet; that happens once a day.")
+        tone = Tone.GOOD if is_new else Tone.LOOK
+        return Check(name, tone, "Not checked on live data yet; that happens once a day.")
     words = f"Checked on live data {_ago(seen.promises_at, now)}"
     if seen.promises_broken:
         times = "once" if seen.promises_broken == 1 else f"{seen.promises_broken} times"

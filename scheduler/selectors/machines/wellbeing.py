@@ -112,7 +112,13 @@ def _moments() -> dict[str, Any]:
     }
     # Anybody's row: a preview of a role, which looks here too, has none.
     found = User.objects.order_by("pk").annotate(**wanted).values(*wanted)[0]
-    return {**found, "lease_holder": found["lease_holder"] or ""}
+    return {**found, "lease_holder": _spoken(found["lease_holder"] or "")}
+
+
+def _spoken(holder: str) -> str:
+    """What `loop.lease.own_name` says, for people: `process 12 on HOST`."""
+    host, _, rest = holder.rpartition(" ")
+    return f"process {rest.rpartition(':')[2]} on {host}" if host else holder
 
 
 def _first(rows: QuerySet[Any], field: str) -> Subquery:

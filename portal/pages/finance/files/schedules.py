@@ -11,7 +11,7 @@ from accounts.errors import DomainError, Forbidden, NotFound
 from portal.forms.schedules import ScheduleForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
-from scheduler.selectors.books.catalogue import reports_for
+from scheduler.selectors.books.catalogue import REPORTS, reports_for
 from scheduler.selectors.books.schedules import get_visible_schedule, schedules_for
 from scheduler.services.mailing import create_schedule, end_schedule
 
@@ -26,7 +26,8 @@ def schedules(request: HttpRequest) -> HttpResponseBase:
         filters = {"team": sent.pop("team")}
         try:
             made = create_schedule(actor=viewer, filters=filters, **sent)
-            messages.success(request, f"{made.slug} is sent {made.get_rhythm_display()}.")
+            title = REPORTS[made.slug].title
+            messages.success(request, f"{title} is sent {made.get_rhythm_display()}.")
             return redirect("finance:schedules")
         except NotFound:
             form.add_error("team", "There is no such team for you.")
@@ -36,6 +37,7 @@ def schedules(request: HttpRequest) -> HttpResponseBase:
             name = refused.field if refused.field in form.fields else None
             form.add_error(name, refused.detail)
     found = leaf_of(request, schedules_for(viewer), "page")
+    found = found.made(lambda row: (row, REPORTS[row.slug].title))
     context = {"schedules": found, "form": form, "now": timezone.now()}
     return render(request, "finance/schedules.html", context)
 
@@ -48,6 +50,6 @@ def schedule_end(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def act() -> str:
         end_schedule(actor=viewer, schedule=found)
-        return f"{found.slug} is sent no more."
+        return f"{REPORTS[found.slug].title} is sent no more."
 
     return said_and_back(request, act, "finance:schedules")

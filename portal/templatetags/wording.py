@@ -1,0 +1,82 @@
+"""Words for what the code calls by one name. Pure functions; `portal.py` makes them filters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portal.templatetags.measures import duration
+from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS
+from scheduler.states import ISOLATION_WORDS, Outcome
+
+_RULES: Mapping[str, str] = {
+    **{str(order): said for order, said in ORDER_WORDS.items()},
+    **{str(rule): said for rule, said in PLACEMENT_WORDS.items()},
+}
+# By what kind of word it is: the same code may mean several things.
+_KINDS: Mapping[str, Mapping[str, str]] = {
+    "isolation": {str(code): said for code, said in ISOLATION_WORDS.items()},
+    "outcome": {
+        Outcome.APPROVE: "approved",
+        Outcome.LESS: "approved in part",
+        Outcome.DENY: "denied",
+        Outcome.ASK: "asked back",
+    },
+    "step": {
+        "lead": "for the team",
+        "admin": "for the cluster",
+        "finance": "for finance",
+        "policy": "without a person",
+    },
+}
+# What a change of the simulator begins with.
+_CHANGED = {
+    "policy": "who is next",
+    "preempt": "may stop others",
+    "placement": "where jobs go",
+}
+_OF_TEAMS = frozenset({"weight", "guaranteed", "maximum"})
+_HAPPENS = {"lose": "is lost", "drain": "is drained", "restore": "is back"}
+
+
+def words(name: object) -> str:
+    """`soft_closed` → `soft closed`; orders and placements by what they do."""
+    text = str(name)
+    return _RULES.get(text) or text.replace("_", " ")
+
+
+def in_words(name: object, kind: str) -> str:
+    """`{{ one.outcome|in_words:"outcome" }}`: a code as people say it; what is none stays."""
+    return _KINDS[kind].get(str(name), str(name))
+
+
+def policy_words(said: str) -> str:
+    """A policy as a replay keeps it, in words: `a: fair, stops others; b: las, pack`."""
+    pools = (part.rpartition(": ") for part in said.split("; "))
+    return "; ".join(
+        f"{pool}{sign}{', '.join(words(code) for code in codes.split(', '))}"
+        for pool, sign, codes in pools
+    )
+
+
+def change_words(change: str) -> str:
+    """A change of the simulator: `policy:gpu-a=las` → `who is next in gpu-a: least run first`."""
+    name, sign, value = change.partition("=")
+    if not sign:
+        return _happening(change)
+    kind, _, whose = name.partition(":")
+    team, _, pool = whose.partition("@") if kind in _OF_TEAMS else ("", "", whose)
+    of_team, in_pool = f" of {team}" if team else "", f" in {pool}" if pool else ""
+    return f"{_CHANGED.get(kind, kind)}{of_team}{in_pool}: {words(value)}"
+
+
+def _happening(text: str) -> str:
+    """`lose:a/3@3600` → `node 3 of a is lost after 1 h`; what is none stays as it is."""
+    what, _, rest = text.partition(":")
+    place, _, at_s = rest.rpartition("@")
+    pool, _, node = place.rpartition("/")
+    try:
+        when = duration(float(at_s))
+    except ValueError:
+        return text
+    of_pool = f" of {pool}" if pool else ""
+    return f"node {node}{of_pool} {_HAPPENS.get(what, what)} after {when}"
