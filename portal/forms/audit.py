@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -34,9 +35,13 @@ class AuditQuery:
 
 
 def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
-    """`?actor=&action=&object=&text=&from=&to=&sort=&after=`; days are whole ones in UTC."""
+    """`?actor=&action=&object=&text=&from=&to=&sort=&after=`; days are whole ones in UTC.
+
+    An action may be written as the page says it: `bulk cancel: propose`.
+    """
     problems: dict[str, str] = {}
     texts = {name: given.get(name, "").strip() for name in _TEXTS}
+    texts["action"] = action_said(texts["action"])
     for name, text in texts.items():
         if len(text) > MAX_CHARS or "\x00" in text:
             problems[name] = f"Use at most {MAX_CHARS} plain characters."
@@ -67,6 +72,16 @@ def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
         given.get("sort") == "at",
         problems,
     )
+
+
+def action_words(action: str) -> str:
+    """`bulk_cancel.propose` → `bulk cancel: propose`."""
+    return action.replace(".", ": ").replace("_", " ")
+
+
+def action_said(words: str) -> str:
+    """The action again, from its words or from itself."""
+    return re.sub(r" +", "_", re.sub(r": *", ".", words))
 
 
 def _midnight(day: date) -> datetime:

@@ -60,7 +60,8 @@ def _said(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         yield ", ".join("".join(_said(one)) for one in value) or "none"
     elif isinstance(value, dict):
-        yield "; ".join(f"{key} {''.join(_said(one))}" for key, one in value.items()) or "none"
+        rows = (f"{str(key).replace('_', ' ')} {''.join(_said(one))}" for key, one in value.items())
+        yield "; ".join(rows) or "none"
     else:
         text = str(value)
         # A moment as people write it; the file and the list over REST have it in full.

@@ -17,6 +17,7 @@ from accounts.services.audit import Subject, record
 from accounts.trail import Key, Wanted, each_event, events_for, page_of_events
 from portal.reports.diffs import changes
 from tests.accounts.settling import sealed_in_the_end
+from tests.pages.raw_words import raw_words
 
 pytestmark = pytest.mark.django_db
 DAY = datetime(2026, 11, 3, 12, tzinfo=UTC)
@@ -124,6 +125,18 @@ def test_the_page_shows_a_diff_and_the_seal_and_hides_addresses(client, root, le
     assert "127.0.0.1" in text
     assert "not sealed yet" in text
     assert "No event matches" in client.get("/audit/?actor=nobody").content.decode()
+
+
+@pytest.mark.parametrize(
+    "asked", ["bulk_cancel.propose", "bulk cancel: propose", "bulk_cancel", "bulk cancel"]
+)
+def test_actions_are_said_in_words_and_found_by_them(client, root, story, asked):
+    record(root, "bulk_cancel.propose", Subject("bulk_cancel", "1"), after={"is_small": {"a_b": 1}})
+    client.force_login(root)
+    text = client.get("/audit/", {"action": asked}).content.decode()
+    assert ">bulk cancel: propose</a>" in text and "node: drain" not in text
+    assert 'value="bulk cancel' in text and raw_words(text) == []
+    assert "a b 1" in text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from accounts.models import AuditEvent, User
 from accounts.services.audit import Subject, record
 from accounts.trail import each_event, events_for, page_of_events, seal_state, sees_addresses
 from portal import limits
-from portal.forms.audit import PARAMETERS, AuditQuery, parse_audit_query
+from portal.forms.audit import PARAMETERS, AuditQuery, action_words, parse_audit_query
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.heads import Head
@@ -51,6 +51,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         "rows": [
             {
                 "event": event,
+                "action": action_words(event.action),
                 "changes": changes(event.before, event.after),
                 "is_sealed": event.pk <= state.until_id,
             }
@@ -58,6 +59,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         ],
         "next": str(following) if following else "",
         "query": query,
+        "action": action_words(query.texts["action"]),
         "head": Head("-at", "ascending") if query.oldest_first else Head("at", "descending"),
         "shows_ip": shows_ip,
         "state": state,
