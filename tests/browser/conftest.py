@@ -154,10 +154,12 @@ def accessibility_breaches(page: Page) -> list[str]:
     # Of text over a gradient it says nothing; the shades at the edges of tables lie below none.
     page.add_style_tag(content=".tw { background: none !important }")
     page.evaluate(AXE)
-    # Colours on their way from one theme to the other are no colours of either.
+    # Colours on their way from one theme to the other are no colours of either. What is moved by
+    # scrolling never ends by itself.
     page.evaluate(
         """() => Promise.allSettled(document.getAnimations()
-            .filter(one => one.effect.getComputedTiming().endTime !== Infinity)
+            .filter(one => one.timeline === document.timeline
+                && one.effect.getComputedTiming().endTime !== Infinity)
             .map(one => one.finished))"""
     )
     found = page.evaluate(
