@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,6 +36,8 @@ ARGUMENTS = (
 # needs all of it, and how fast pages are is measured elsewhere.
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
+# What a theme changes; all else that axe asks is the same in both.
+OF_COLOURS = ("color-contrast", "link-in-text-block")
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 
 
@@ -149,11 +151,15 @@ class Door:
         self.is_shut = False
 
 
-def accessibility_breaches(page: Page) -> list[str]:
-    """What axe finds on the page; the context must bypass the page's own content policy."""
-    # Of text over a gradient it says nothing; the shades at the edges of tables lie below none.
-    page.add_style_tag(content=".tw { background: none !important }")
-    page.evaluate(AXE)
+def accessibility_breaches(page: Page, rules: Sequence[str] = ()) -> list[str]:
+    """What axe finds on the page, by these rules or by all of its own; the context must bypass the
+    page's own content policy.
+    """
+    # A page that is looked at again, wider or darker, has its tools already.
+    if not page.evaluate("'axe' in window"):
+        # Of text over a gradient it says nothing; the shades at the edges of tables lie below none.
+        page.add_style_tag(content=".tw { background: none !important }")
+        page.evaluate(AXE)
     # Colours on their way from one theme to the other are no colours of either. What is moved by
     # scrolling never ends by itself.
     page.evaluate(
@@ -162,9 +168,13 @@ def accessibility_breaches(page: Page) -> list[str]:
                 && one.effect.getComputedTiming().endTime !== Infinity)
             .map(one => one.finished))"""
     )
+    options: dict[str, object] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
     found = page.evaluate(
-        """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+        """async (options) => (await axe.run(document, options)).violations
             .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " +
-                (n.any[0] ? n.any[0].message : "")).join(" | "))"""
+                (n.any[0] ? n.any[0].message : "")).join(" | "))""",
+        options,
     )
     return [f"{page.url} {breach}" for breach in found]
