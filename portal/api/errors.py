@@ -19,11 +19,13 @@ from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
+from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.errors import DomainError
+from accounts.errors import DomainError, Invalid, NotFound
 from accounts.models import User
 from accounts.services.audit import record_refusal
+from portal.forms.labels import with_given
 from portal.origins import request_id_of
 from portal.outages import BEHIND, is_database_away, is_database_behind, is_disk_full
 from scheduler.spec import SpecInvalid
@@ -35,16 +37,22 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class BadRequest(exceptions.APIException):
-    """A request that cannot be understood; `errors` are (field, message) pairs."""
+    """A request that cannot be understood; `errors` are (field, message) pairs, which say what was
+    given unless they are about names of fields."""
 
     status_code = 400
     default_code = "bad_request"
 
     def __init__(
-        self, detail: str, *, code: str = "bad_request", errors: Sequence[tuple[str, str]] = ()
+        self,
+        detail: str,
+        *,
+        code: str = "bad_request",
+        errors: Sequence[tuple[str, str]] = (),
+        about_names: bool = False,
     ) -> None:
         super().__init__(detail, code)
-        self.errors = tuple(errors)
+        self.errors, self.about_names = tuple(errors), about_names
 
 
 class LengthRequired(exceptions.APIException):
@@ -85,8 +93,9 @@ def problem(
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
     """The REST framework's exception hook; nothing raised in an API view escapes it."""
-    request_id = request_id_of(context.get("request"))
-    status, document, headers = _read(error, request_id)
+    request = context.get("request")
+    request_id = request_id_of(request)
+    status, document, headers = _read(error, _sent(request), request_id)
     if status >= 500:
         logger.error("request %s failed", request_id, exc_info=error)
     _audit_forbidden(error, context, request_id)
@@ -125,11 +134,27 @@ def no_such_route(request: HttpRequest, *args: object, **kwargs: object) -> Http
     return response
 
 
-def _read(error: Exception, request_id: str) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Status, document and extra headers for any exception."""
+def _sent(request: Request | None) -> dict[str, object]:
+    """Fields of the query, where it can be read, and of the body, where it was."""
+    if request is None:
+        return {}
+    try:
+        query = request.query_params.dict()
+    except SuspiciousOperation:  # more of them than anybody means
+        return {}
+    body = vars(request).get("_full_data")
+    return {**query, **(body if isinstance(body, dict) else {})}
+
+
+def _read(
+    error: Exception, sent: Mapping[str, object], request_id: str
+) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, document and extra headers for any exception; `sent` by field."""
     if isinstance(error, DomainError):
-        errors = [(error.field, error.detail)] if error.field else []
         status, code, detail = error.status, error.code, error.detail
+        if isinstance(error, Invalid | NotFound):
+            detail = with_given(detail, error.field, sent)
+        errors = [(error.field, detail)] if error.field else []
         return (
             status,
             problem(status, code, detail, errors=errors, facts=error.facts, request_id=request_id),
@@ -143,7 +168,7 @@ def _read(error: Exception, request_id: str) -> tuple[int, dict[str, Any], dict[
         found = problem(status, "spec_invalid", detail, errors=errors, request_id=request_id)
         return status, found, {}
     if isinstance(error, exceptions.APIException):
-        return _of_framework(error, request_id)
+        return _of_framework(error, sent, request_id)
     status, code, detail = _of_django(error)
     headers = {"Retry-After": "2"} if status == 503 else {}
     return status, problem(status, code, detail, request_id=request_id), headers
@@ -172,7 +197,7 @@ def _of_django(error: Exception) -> tuple[int, str, str]:
 
 
 def _of_framework(
-    error: exceptions.APIException, request_id: str
+    error: exceptions.APIException, sent: Mapping[str, object], request_id: str
 ) -> tuple[int, dict[str, Any], dict[str, str]]:
     headers: dict[str, str] = {}
     if challenge := getattr(error, "auth_header", ""):
@@ -183,6 +208,9 @@ def _of_framework(
     status, code = error.status_code, "invalid"
     if isinstance(error, exceptions.ValidationError):
         errors = list(_flat(error.detail))
+    if not getattr(error, "about_names", False):
+        errors = [(field, with_given(message, field, sent)) for field, message in errors]
+    if isinstance(error, exceptions.ValidationError):
         detail = "; ".join(f"{field}: {message}" for field, message in errors[:5])
     else:
         code = str(getattr(error.detail, "code", error.default_code))

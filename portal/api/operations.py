@@ -188,7 +188,10 @@ def _refuse_odd_query(request: Request, known: frozenset[str]) -> None:
             errors.append((name, "is not UTF-8; encode it as UTF-8 and escape it with %"))
     if errors:
         raise BadRequest(
-            "The query parameters are not right.", code="bad_query", errors=errors[:20]
+            "The query parameters are not right.",
+            code="bad_query",
+            errors=errors[:20],
+            about_names=True,
         )
 
 
@@ -262,6 +265,7 @@ def body_of(request: Request, shape: type[Serializer[Any]] | None = None) -> dic
             "The body has fields that are not known here.",
             code="unknown_field",
             errors=[(key, f"is not a field here; known: {offered}") for key in unknown[:50]],
+            about_names=True,
         )
     if shape is None:
         return {}

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
@@ -14,10 +15,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from accounts.errors import Conflict, DomainError, Forbidden, NotFound
+from accounts.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from accounts.models import User
 from portal.forms.filters import WatchedQuery
-from portal.forms.labels import as_words, in_labels
+from portal.forms.labels import as_words, in_labels, with_given
 from portal.limits import TooFast
 from portal.pages.errors import too_fast, wrong_method
 
@@ -139,6 +140,30 @@ def say_refused(request: HttpRequest, refused: DomainError) -> None:
     """Above the next page; what is foreign, or not for the viewer, is raised again."""
     if isinstance(refused, NotFound | Forbidden):
         raise refused
-    words = in_labels(refused.detail, {refused.field: as_words(refused.field)})
     level = messages.WARNING if isinstance(refused, Conflict) else messages.ERROR
-    messages.add_message(request, level, words)
+    messages.add_message(request, level, told_of(refused, request))
+
+
+def told_of(refused: DomainError, request: HttpRequest) -> str:
+    """A refusal for a page that does not show its form again: by the field's name, with what was
+    given."""
+    told = _told(refused)
+    if isinstance(refused, Conflict):
+        return told
+    sent = {name: text for name, text in request.POST.items() if str(text).strip()}
+    return with_given(told, refused.field, sent)
+
+
+def refused_form(form: forms.Form) -> Invalid:
+    """The first thing that is wrong with a form whose page does not show it again."""
+    field, words = next(iter(form.errors.items()))
+    label = form.fields[field].label if field in form.fields else ""
+    return Invalid(f"{label}: {words[0]}" if label else str(words[0]), field=field)
+
+
+def _told(refused: DomainError) -> str:
+    """Its field's name stands before it: the page that says it has many."""
+    name = as_words(refused.field)
+    told = in_labels(refused.detail, {refused.field: name})
+    is_named = not refused.field or isinstance(refused, Conflict) or ": " in told[:40]
+    return told if is_named else f"{name}: {told}"

@@ -13,7 +13,7 @@ from accounts.permissions import can
 from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
-from portal.pages.access import page, pool_asked, said_and_back, viewer_of
+from portal.pages.access import page, pool_asked, refused_form, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
@@ -35,7 +35,6 @@ from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, place_of
 from scheduler.selectors.telemetry import node_series
-from scheduler.services.errors import Invalid
 from scheduler.services.nodes import drain_node, resume_node, retire_node
 from scheduler.services.nodes.health import act_on_device
 from scheduler.services.nodes.quarantine import may_be_quarantined
@@ -221,7 +220,7 @@ def node_place(request: HttpRequest, name: str) -> HttpResponseBase:
 
     def act() -> str:
         if not form.is_valid():
-            raise Invalid(" ".join(str(words[0]) for words in form.errors.values()))
+            raise refused_form(form)
         place_node(
             actor=viewer,
             node=node,

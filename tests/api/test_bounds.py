@@ -250,9 +250,11 @@ class TestMaking:
         found = problem_of(wide, wide.status_code)
         assert fields_of(found) == {"scopes"}
         assert "people:read" in found["detail"]
-        foreign = self.made(client, project=other_project.path).json()
-        missing = self.made(client, project="vision/never").json()
-        assert {**foreign, "request_id": ""} == {**missing, "request_id": ""}
+        answers = []
+        for path in (other_project.path, "vision/never"):
+            answer = self.made(client, project=path).json()
+            answers.append(json.dumps({**answer, "request_id": ""}).replace(path, "P"))
+        assert answers[0] == answers[1]
 
 
 def test_a_live_socket_takes_no_token(alice, project):

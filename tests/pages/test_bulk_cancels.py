@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -10,6 +11,7 @@ from django.urls import reverse
 
 from scheduler.models import BulkCancel
 from tests import scenes
+from tests.pages.raw_words import raw_words
 from tests.scenes import submit
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +52,7 @@ def test_an_array_from_its_page_to_the_second_persons_word(array, lead, operator
     cancel = reverse("sets:cancel", args=[array.pk])
     asks = first.post(cancel)
     assert "A second person has to agree" in text(asks) and "101 jobs of others" in text(asks)
+    assert raw_words(text(asks)) == []
     again = first.post(cancel, {**hidden(asks), "reason": "  "})
     assert 'role="alert"' in text(again)
     assert not BulkCancel.objects.exists()
@@ -65,7 +68,7 @@ def test_an_array_from_its_page_to_the_second_persons_word(array, lead, operator
     assert here not in text(first.get(reverse("approvals")))
     assert here in text(first.get(reverse("approvals") + "?state=all"))
     opened = text(second.get(here))
-    assert "Agree: end 101 jobs" in opened and WHY in opened
+    assert "Agree: end 101 jobs" in opened and WHY in opened and raw_words(opened) == []
     decide = reverse("cancels:decide", args=[found.pk])
     done = second.post(decide, {"answer": "agree"}, follow=True)
     assert "Ended: 101 of 101 jobs" in text(done)
@@ -80,8 +83,10 @@ def test_it_is_refused_with_a_reason_or_taken_back(array, lead, operator):
     first.post(cancel, {"reason": WHY})
     found = BulkCancel.objects.get()
     decide = reverse("cancels:decide", args=[found.pk])
-    assert "Say why not" in text(second.post(decide, {"answer": "refuse"}, follow=True))
-    assert "choose agree" in text(second.post(decide, {"answer": "x"}, follow=True))
+    unsaid = text(second.post(decide, {"answer": "refuse", "reason": " "}, follow=True))
+    assert "Reason: Say why not, in at most" in unsaid and "Given:" not in unsaid
+    odd = unescape(text(second.post(decide, {"answer": "x"}, follow=True)))
+    assert "Answer: choose agree, refuse or withdraw. Given: 'x'." in odd
     done = second.post(decide, {"answer": "refuse", "reason": "They are needed."}, follow=True)
     assert "They are needed." in text(done)
     first.post(cancel, {"reason": WHY})

@@ -44,6 +44,6 @@ def test_a_rule_is_shown_as_a_difference_and_then_put_in_force(client, operator,
     rule = PoolRule.objects.get()
     assert (rule.name, rule.preempts, rule.head_patience_s) == ("las", False, 30)
     refused = client.post(f"{HERE}policy/", {"name": "best"}, follow=True)
-    assert "Select a valid choice" in refused.content.decode()
+    assert "Who is next: Select a valid choice" in refused.content.decode()
     client.post(f"{HERE}policy/", {"follow": "1"})
     assert not PoolRule.objects.filter(ended_at=None).exists()

@@ -9,7 +9,7 @@ from django.utils import timezone
 from accounts.permissions import can
 from portal.forms.cluster.policies import PolicyForm
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import page, refused_form, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import duration
 from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS, Order, Policy
@@ -17,7 +17,6 @@ from scheduler.models import PoolRule
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.selectors.machines.pools import pool_view
 from scheduler.selectors.sharing import pool_rules_so_far
-from scheduler.services.errors import Invalid
 from scheduler.services.sharing.policies import (
     clear_pool_policy,
     compare_policies,
@@ -71,7 +70,7 @@ def pool_policy(request: HttpRequest, name: str) -> HttpResponseBase:
             return f"Pool {pool.name} follows the cluster again."
         form = PolicyForm(request.POST)
         if not form.is_valid():
-            raise Invalid(" ".join(str(words[0]) for words in form.errors.values()))
+            raise refused_form(form)
         rule = set_pool_policy(actor=viewer, pool=pool, **form.wanted())
         said = ORDER_WORDS[Order(rule.name)]
         return f"Pool {pool.name} is scheduled {said} from the next cycle on."

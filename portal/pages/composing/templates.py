@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.selectors import get_visible_team
 from portal.forms.composing.templates import TemplateForm, VersionForm, rule_text
 from portal.forms.jobs import JobForm
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import page, said_and_back, told_of, viewer_of
 from portal.pages.composing.offers import offer_for
 from portal.pages.listing.leaves import leaf_of
 from portal.reports.spec_text import template_text
@@ -140,7 +140,7 @@ def template_fork(request: HttpRequest, slug: str) -> HttpResponseBase:
     except (NotFound, Forbidden):
         raise
     except DomainError as refused:
-        messages.error(request, refused.detail)
+        messages.error(request, told_of(refused, request))
         return redirect("templates:detail", slug)
     messages.success(request, f"{team.name} has its own {made.template.name} now.")
     return redirect("templates:detail", made.template.slug)

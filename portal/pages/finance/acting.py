@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
+from portal.pages.access import told_of
 
 Show = Callable[..., HttpResponse]
 
@@ -28,7 +29,7 @@ def decide(
         messages.warning(request, refused.detail)
         return show(request, status=409, **context)
     except DomainError as refused:
-        messages.error(request, refused.detail)
+        messages.error(request, told_of(refused, request))
         return show(request, status=422, **context)
     return redirect(*back)
 

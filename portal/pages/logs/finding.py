@@ -7,7 +7,7 @@ import time
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
-from accounts.errors import Invalid
+from accounts.errors import Conflict, Invalid
 from portal import limits
 from portal.pages.access import page, viewer_of
 from portal.pages.logs.reading import refusal
@@ -29,7 +29,7 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     """`?q=` plain text, or with `mode=regex` a pattern, from line `from_line` on."""
     viewer = viewer_of(request)
     if wait_s := limits.wait_s(limits.SEARCH, viewer.pk, search=request.GET.get("q", "")):
-        slow = Invalid(f"You search too fast. Try again in {wait_s} s.")
+        slow = Conflict(f"You search too fast. Try again in {wait_s} s.")
         return refusal(slow, status=429, headers={"Retry-After": str(wait_s)})
     job = get_visible_job(viewer, pk)
     try:
@@ -41,7 +41,7 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     found = Found([], 0)
     if placement is not None and find is not None:
         if not _seats.acquire(timeout=_PATIENCE_S):
-            return refusal(Invalid("Others are searching; try again in some seconds."), status=503)
+            return refusal(Conflict("Others are searching; try again in some seconds."), status=503)
         try:
             begin, until = ask.from_line or 1, time.monotonic() + LONGEST_S
             found = find_lines(

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.shortcuts import render
 from django.utils import timezone
 
-from accounts.errors import Invalid, NotFound
+from accounts.errors import DomainError, Invalid, NotFound
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
@@ -86,7 +86,7 @@ def job_log_lines(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 
 def refusal(
-    refused: Invalid, status: int = 400, headers: Mapping[str, str] | None = None
+    refused: DomainError, status: int = 400, headers: Mapping[str, str] | None = None
 ) -> HttpResponse:
     """What is wrong with a question of a script, as text."""
     plain = "text/plain; charset=utf-8"

@@ -30,7 +30,7 @@ def queue_turn(request: HttpRequest, pool: str) -> HttpResponseBase:
             order_jobs(actor=viewer, pool=line, jobs=())
             return "Your jobs wait in the order of submit again."
         if match is None or job is None:
-            raise Invalid("turn: press one of the buttons beside a job of yours.")
+            raise Invalid("turn: press one of the buttons beside a job of yours.", field="turn")
         if not turn_job(actor=viewer, job=job, turn=Turn(match[1])):
             return f"Job #{job.pk} stands there already."
         return f"Job #{job.pk} is moved among your own jobs; nobody else's was passed."

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from portal.forms.requests import TextForm, VersionForm, WishForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import page, told_of, viewer_of
 from portal.pages.requests.detail import show
 from scheduler.models import QuotaRequest
 from scheduler.selectors import requesting as select
@@ -49,7 +49,7 @@ def _act(
         if place and refused.field in form.fields:
             form.add_error(refused.field, refused.detail)
         else:
-            messages.error(request, refused.detail)
+            messages.error(request, told_of(refused, request))
         return show(request, select.get_visible_request(viewer, pk), **kept)
     return redirect("requests:detail", pk=pk)
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from accounts.errors import DomainError, Forbidden, Invalid, NotFound
+from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.models import Project, Team, User
 from accounts.permissions import can
 from accounts.selectors import submittable_projects
@@ -107,7 +107,7 @@ def approve_several(request: HttpRequest) -> HttpResponseBase:
             found = select.get_visible_request(viewer, int(number))
             asked = found.versions.get(number=found.revision)
             if not select.is_small(found, asked):
-                raise Invalid("Open it and decide there: it is not a small one.")
+                raise Conflict("Open it and decide there: it is not a small one.")
             decide_request(
                 actor=viewer,
                 request_id=found.pk,

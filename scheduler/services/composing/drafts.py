@@ -28,7 +28,8 @@ def save_draft(
     # A column of text or JSON takes no NUL in PostgreSQL.
     kept = {name: str(value).replace("\x00", "") for name, value in fields.items()}
     if len(json.dumps(kept)) > MAX_BYTES:
-        raise Invalid(f"The draft is larger than {MAX_BYTES // 1024} KiB and is not kept.")
+        words = f"The draft is larger than {MAX_BYTES // 1024} KiB and is not kept."
+        raise Invalid(words, field="script")
     draft, is_new = JobDraft.objects.update_or_create(
         owner=actor,
         key=key,

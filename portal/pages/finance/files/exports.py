@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, DomainError, Forbidden
 from portal import limits
-from portal.pages.access import page, viewer_of
+from portal.pages.access import page, told_of, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.reports.books.asks import FILTERS, parse_wish
 from portal.reports.books.making import ask_file, send_kept
@@ -37,7 +37,7 @@ def export_list(request: HttpRequest) -> HttpResponseBase:
     except Forbidden:
         raise
     except DomainError as refused:
-        messages.error(request, refused.detail)
+        messages.error(request, told_of(refused, request))
         return _show(request, status=refused.status)
     messages.success(request, "It is being made; the page shows when it is there.")
     return redirect("finance:exports")
