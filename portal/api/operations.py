@@ -17,7 +17,12 @@ from typing import Any, TypeVar
 
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, Throttled
+from rest_framework.exceptions import (
+    AuthenticationFailed,
+    NotAuthenticated,
+    Throttled,
+    ValidationError,
+)
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -269,8 +274,8 @@ def body_of(request: Request, shape: type[Serializer[Any]] | None = None) -> dic
         )
     if shape is None:
         return {}
-    if errors := list(numbers_for_texts(shape().fields, sent)):
-        raise BadRequest("Texts are wanted as texts.", code="invalid", errors=errors[:50])
+    if errors := dict(numbers_for_texts(shape().fields, sent)):
+        raise ValidationError(errors)
     checked = shape(data=sent)
     checked.is_valid(raise_exception=True)
     return dict(checked.validated_data)
