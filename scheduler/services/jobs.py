@@ -138,7 +138,9 @@ def check_actor(actor: User, job: Job, version: int | None) -> bool:
 
 
 def locked_job(job: Job) -> Job:
-    """The job as it is now, under its row lock."""
+    """The job as it is now, under its row lock; that of a throttled set comes before it."""
+    if job.job_set_id:
+        lock_sets([job.pk])
     return (
         Job.objects.select_for_update(of=("self",))
         .select_related("pool", "project__team", "owner")
@@ -279,7 +281,6 @@ def release_job(
             f"{wait_sentence(job.wait_reason, job.wait_facts)} It is released by itself then; "
             "to start it sooner, clone it without that."
         )
-    lock_sets([job.pk])
     obstacle = obstacles_of([job], now=now)[job.pk]
     move_held([job], obstacle, now=now, actor=actor)
     job.refresh_from_db()

@@ -14,12 +14,12 @@ from accounts.services.audit import record
 from scheduler.models import Job, JobSet
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import refuse_alone
-from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import end_job, submit_job
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason, JobState
+from scheduler.states import FINAL_JOB_STATES, EndReason, JobState
 
 
 def acts_as_operator(actor: User, job_set: JobSet) -> bool:
@@ -47,12 +47,7 @@ def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> 
         refuse_alone(actor, left.count(), now=now)
     reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     with transaction.atomic():
-        waiting = list(
-            Job.objects.select_for_update(of=("self",))
-            .filter(job_set=job_set, state__in=WAITING_JOB_STATES)
-            .select_related("pool")
-            .order_by("pk")
-        )
+        waiting = locked_waiting(Job.objects.filter(job_set=job_set))
         facts = {"who": actor.get_full_name()}
         cancel_waiting(waiting, reason=reason, facts=facts, now=now, actor=actor)
         if actor.pk != job_set.owner_id:

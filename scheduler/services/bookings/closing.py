@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,14 +18,13 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Booking, Job
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.bookings.fitting import open_bookings
+from scheduler.services.bookings.inside import count_ended
 from scheduler.services.bookings.planning import locked, owner_of, refuse_if_over, require_booker
-from scheduler.services.errors import Conflict
-from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import (
-    FINAL_JOB_STATES,
     LIVE_ATTEMPT_STATES,
     WAITING_JOB_STATES,
     AttemptState,
@@ -32,7 +32,6 @@ from scheduler.states import (
     EndReason,
     JobState,
 )
-from scheduler.states.seconding import ALONE_AT_MOST
 
 
 @transaction.atomic
@@ -53,19 +52,11 @@ def cancel_booking(
 
 
 def give_back(booking: Booking, *, actor: User, now: datetime) -> None:
-    """The same of a locked row, once the caller has looked at rights. Raises Conflict where more
-    jobs of others would end with it than one person ends alone."""
+    """The same of a locked row, once the caller has looked at rights. Raises SecondNeeded
+    where more jobs of others would end with it than one person ends alone within an hour."""
     refuse_if_over(booking, now)
-    inside = Job.objects.filter(booked_in=booking).exclude(owner=actor)
-    of_others = inside.exclude(state__in=FINAL_JOB_STATES).count()
-    if of_others > ALONE_AT_MOST:
-        raise Conflict(
-            f"{of_others} jobs of others would end with it, and one person ends at most "
-            f"{ALONE_AT_MOST}. Let two people cancel them first, or let the booking end by itself.",
-            code="second_person_needed",
-            facts={"jobs": of_others, "alone_at_most": ALONE_AT_MOST},
-        )
-    _close(booking, BookingState.CANCELLED, actor=actor, now=now)
+    others = count_ended(actor, booking, by=now, now=now)
+    _close(booking, BookingState.CANCELLED, actor=actor, now=now, others=others)
 
 
 def release_unused(*, now: datetime) -> int:
@@ -132,12 +123,7 @@ def _cancel_late(now: datetime) -> int:
     if not numbers:
         return 0
     with transaction.atomic():
-        jobs = list(
-            Job.objects.select_for_update(of=("self",))
-            .filter(pk__in=numbers, state__in=WAITING_JOB_STATES)
-            .select_related("pool")
-            .order_by("pk")
-        )
+        jobs = locked_waiting(Job.objects.filter(pk__in=numbers))
         by_booking: dict[int | None, list[Job]] = {}
         for job in jobs:
             by_booking.setdefault(job.booked_in_id, []).append(job)
@@ -149,12 +135,20 @@ def _cancel_late(now: datetime) -> int:
     return len(jobs)
 
 
-def _close(booking: Booking, how: BookingState, *, actor: User | None, now: datetime) -> None:
+def _close(
+    booking: Booking,
+    how: BookingState,
+    *,
+    actor: User | None,
+    now: datetime,
+    others: Mapping[str, int] | None = None,
+) -> None:
     booking.closed_as, booking.closed_at = how, now
     booking.version += 1
     booking.save(update_fields=["closed_as", "closed_at", "version"])
     verb = "cancel" if how is BookingState.CANCELLED else "release"
     for node in booking.node_ids:
         follow_node(node, now=now, cause="booking")
-    record(actor, f"booking.{verb}", booking, after={"closed_as": how}, now=now)
+    after = {"closed_as": how, **(others or {})}
+    record(actor, f"booking.{verb}", booking, after=after, now=now)
     events.wake_scheduler_on_commit()

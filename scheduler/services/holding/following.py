@@ -1,4 +1,4 @@
-"""Whose obstacle may be gone, now that a job has moved; reads only."""
+"""Whose obstacle may be gone, now that a job has moved; reads and locks only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from accounts.statements import AskedOnce, BuiltOnce
 from scheduler.models import Dependency, Job, JobSet
 from scheduler.services.holding.obstacles import active_tasks
-from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, WaitReason
 
 # Held for these, a job is let go at its `begin_at`.
 UNTIL_A_TIME = (WaitReason.BEGIN_TIME, WaitReason.STORAGE_PAUSE)
@@ -51,11 +51,22 @@ _WAITING_FOR, _SINGLETONS = BuiltOnce(_waiting_for), BuiltOnce(_singletons_of)
 def lock_sets(job_ids: Iterable[int]) -> None:
     """Lock the throttled sets of these jobs, so that their room is given away once.
 
-    Sets are always locked before the held tasks that are let go.
+    Everybody locks in one order: attempts, throttled sets, jobs, nodes; the other way round two may
+    stand opposite each other for ever.
     """
     sets = {number for (number,) in _THROTTLED_SETS.rows(list(job_ids))}
     if sets:
         list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
+
+
+def locked_waiting(jobs: QuerySet[Job]) -> list[Job]:
+    """Those of them that wait, with their pools, locked to be ended together; their throttled sets
+    before them."""
+    waiting = jobs.filter(state__in=WAITING_JOB_STATES)
+    throttled = waiting.filter(job_set__max_parallel__gt=0).order_by().values("job_set")
+    list(JobSet.objects.select_for_update().filter(pk__in=throttled).order_by("pk"))
+    locked = waiting.select_for_update(of=("self",)).select_related("pool")
+    return list(locked.order_by("pk"))
 
 
 def _throttled_sets_of(jobs: Sequence[int]) -> QuerySet[Job, tuple[Any, ...]]:

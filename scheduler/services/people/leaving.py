@@ -14,11 +14,11 @@ from accounts.services.audit import record
 from accounts.services.ending.access import Ended, deactivate_person
 from scheduler.models import BulkCancel, Job, SessionPass
 from scheduler.services.holding.alone import SecondNeeded, refuse_alone
-from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import end_job
 from scheduler.services.seconding.proposing import propose_to_cancel_of
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason
+from scheduler.states import FINAL_JOB_STATES, EndReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,7 @@ def end_access(
 @transaction.atomic
 def _cancel_waiting(actor: User, user: User, reason: str, now: datetime) -> int:
     """What has not started goes first and at once, so that none of it starts meanwhile."""
-    waiting = list(
-        Job.objects.select_for_update(of=("self",))
-        .filter(owner=user, state__in=WAITING_JOB_STATES)
-        .select_related("pool")
-        .order_by("pk")
-    )
+    waiting = locked_waiting(Job.objects.filter(owner=user))
     facts = {"who": actor.get_full_name()}
     cancel_waiting(waiting, reason=EndReason.CANCELLED_BY_ADMIN, facts=facts, now=now, actor=actor)
     after = {"waiting_jobs": len(waiting)}
