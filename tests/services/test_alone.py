@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Job
-from scheduler.services.bookings import cancel_booking, plan_booking
+from scheduler.services.bookings import (
+    cancel_booking,
+    edit_booking,
+    end_booked_jobs,
+    plan_booking,
+)
 from scheduler.services.changing.many import Act, act_on_jobs
 from scheduler.services.errors import Conflict
 from scheduler.services.holding.alone import SecondNeeded, ended_lately
@@ -20,6 +25,7 @@ from tests.scenes import NOON, at, running, start, submit, sync
 from tests.seconding import WHY, left, proposed
 
 pytestmark = pytest.mark.django_db
+HOUR = 3600
 
 
 @pytest.fixture
@@ -122,19 +128,73 @@ def test_where_nobody_could_agree_nobody_is_shut_out(array, alice, root):
     assert done.proposal is None
 
 
-def test_a_booking_with_many_jobs_of_others_is_not_given_back(cluster, alice, lead, root, project):
-    booking = plan_booking(
+@pytest.fixture
+def booking(cluster, lead, project):
+    return plan_booking(
         actor=lead,
         owner=project,
         pool=cluster.pool,
         nodes=1,
-        from_at=at(3600),
-        until_at=at(9 * 3600),
+        from_at=at(HOUR),
+        until_at=at(9 * HOUR),
         now=NOON,
     )
+
+
+def test_a_booking_with_many_jobs_of_others_is_not_given_back(booking, alice, lead, root, project):
     inside = submit(alice, project, array="0-100", booking=str(booking.pk)).job_set
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(SecondNeeded) as refused:
         cancel_booking(actor=lead, booking=booking, now=at(1))
     assert refused.value.code == "second_person_needed"
+    assert "Let two people cancel them first" in refused.value.detail
     agree_to_cancel(actor=root, proposal=proposed(lead, inside), now=at(2))
     assert cancel_booking(actor=lead, booking=booking, now=at(3)).closed_as == "cancelled"
+
+
+def test_a_booking_given_back_counts_what_ended_before_and_is_counted(
+    booking, alice, lead, project
+):
+    submit(alice, project, array="0-39", booking=str(booking.pk))
+    submit(lead, project, booking=str(booking.pk))
+    cancel_set(actor=lead, job_set=submit(alice, project, array="0-69").job_set, now=at(1))
+    with pytest.raises(SecondNeeded) as refused:
+        cancel_booking(actor=lead, booking=booking, now=at(2))
+    assert refused.value.facts == {"jobs": 40, "ended_lately": 70, "alone_at_most": 100}
+    booking.refresh_from_db()
+    assert booking.closed_as == ""
+    cancel_booking(actor=lead, booking=booking, now=at(HOUR + 1))
+    assert ended_lately(lead, now=at(HOUR + 2)) == 40
+    with pytest.raises(SecondNeeded):
+        cancel_set(
+            actor=lead, job_set=submit(alice, project, array="0-60").job_set, now=at(HOUR + 3)
+        )
+    # The scheduler ends them, and nobody is counted for them again.
+    end_booked_jobs(now=at(HOUR + 4))
+    assert ended_lately(lead, now=at(HOUR + 5)) == 40
+
+
+def test_an_earlier_end_of_a_booking_counts_what_may_end_with_it(
+    booking, cluster, alice, lead, project
+):
+    short = submit(alice, project, booking=str(booking.pk), time_limit="1h")
+    sync(cluster.node(1), running(start(short, cluster.node(1), now=at(HOUR))), now=at(HOUR))
+    inside = submit(alice, project, array="0-59", booking=str(booking.pk))
+
+    def end_at(hours: float, now: float) -> None:
+        until = {"until_at": at(hours * HOUR)}
+        edit_booking(actor=lead, booking=booking, changes=until, now=at(now))
+
+    end_at(10, HOUR + 1)
+    edit_booking(actor=lead, booking=booking, changes={"note": "exams"}, now=at(HOUR + 1))
+    assert ended_lately(lead, now=at(HOUR + 2)) == 0
+    # What runs is over by its limit; what waits may be late.
+    end_at(8, HOUR + 3)
+    assert ended_lately(lead, now=at(HOUR + 4)) == 60
+    with pytest.raises(SecondNeeded) as refused:
+        end_at(1.5, HOUR + 5)
+    assert refused.value.facts == {"jobs": 61, "ended_lately": 60, "alone_at_most": 100}
+    booking.refresh_from_db()
+    assert booking.until_at == at(8 * HOUR)
+    cancel_set(actor=alice, job_set=inside.job_set, now=at(HOUR + 6))
+    end_at(1.5, HOUR + 7)
+    assert ended_lately(lead, now=at(HOUR + 8)) == 61

@@ -16,6 +16,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Booking, Pool
 from scheduler.services.bookings.fitting import Wanted, find_nodes, open_bookings
+from scheduler.services.bookings.inside import count_ended
 from scheduler.services.bookings.quotas import refuse_beyond_quota
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 
@@ -140,14 +141,15 @@ def edit_booking(
 ) -> Booking:
     """Another time, size or note; `version` is the one that the actor has seen.
 
-    One that has begun keeps its begin. Raises StaleVersion, Conflict, Invalid, Forbidden.
+    One that has begun keeps its begin. Raises StaleVersion, Conflict, Invalid, Forbidden;
+    SecondNeeded for an earlier end with which too many jobs of others may end.
     """
     require_booker(actor, owner_of(booking))
     now = now or timezone.now()
     pool = Pool.objects.select_for_update().get(pk=booking.pool_id)
     booking = locked(booking, version)
     refuse_if_over(booking, now)
-    before = pictured(booking)
+    before, planned_until = pictured(booking), booking.until_at
     for field in ("from_at", "until_at", "nodes", "gpus_per_node", "note"):
         if changes.get(field) is not None:
             setattr(booking, field, changes[field])
@@ -157,13 +159,12 @@ def edit_booking(
     _check_time(booking.from_at, booking.until_at, now)
     _check_size(booking.nodes, booking.gpus_per_node)
     if after["from_at"] != before["from_at"]:
-        begun = datetime.fromisoformat(before["from_at"]) <= now
-        if begun or booking.from_at < now:
-            words = "It has begun already." if begun else "It would begin in the past."
-            raise Invalid(f"{words} Change the end only.", field="from_at")
+        _check_begin(datetime.fromisoformat(before["from_at"]), booking.from_at, now)
     if any(after[f] != before[f] for f in ("from_at", "until_at", "nodes", "gpus_per_node")):
         booking.node_ids, booking.hurt_by = _nodes_again(actor, booking, pool, now), None
         refuse_beyond_quota(owner_of(booking), booking)
+    is_sooner = booking.until_at < planned_until
+    others = count_ended(actor, booking, by=booking.until_at, now=now) if is_sooner else {}
     booking.note = booking.note.strip()[:200]
     booking.version += 1
     booking.save()
@@ -173,7 +174,7 @@ def edit_booking(
         "booking.edit",
         booking,
         before={field: before[field] for field in changed},
-        after={field: after[field] for field in changed},
+        after={**{field: after[field] for field in changed}, **others},
         now=now,
     )
     events.wake_scheduler_on_commit()
@@ -242,6 +243,12 @@ def _check_time(from_at: datetime, until_at: datetime, now: datetime) -> None:
         raise Invalid("It would be over already; choose an end in the future.", field="until_at")
     if until_at > now + FARTHEST:
         raise Invalid("Book no further ahead than a year.", field="until_at")
+
+
+def _check_begin(was: datetime, becomes: datetime, now: datetime) -> None:
+    if was <= now or becomes < now:
+        words = "It has begun already." if was <= now else "It would begin in the past."
+        raise Invalid(f"{words} Change the end only.", field="from_at")
 
 
 def _check_size(nodes: int, gpus_per_node: int) -> None:

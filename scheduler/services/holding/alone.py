@@ -11,8 +11,15 @@ from scheduler.states import EndReason
 from scheduler.states.seconding import ALONE_AT_MOST, ALONE_WITHIN
 
 _CANCELS = frozenset({str(EndReason.CANCELLED_BY_USER), str(EndReason.CANCELLED_BY_ADMIN)})
-# What records many at once, and where it says how many waited; what ran is recorded job by job.
-_MANY = {"set.cancel": "waiting_tasks", "person.cancel_jobs": "waiting_jobs"}
+# What records many at once, and where it says how many: of arrays and people those that waited, as
+# what ran is recorded job by job; of bookings all, as the scheduler ends them.
+_MANY = {
+    "set.cancel": "waiting_tasks",
+    "person.cancel_jobs": "waiting_jobs",
+    "booking.cancel": "jobs_of_others",
+    "booking.edit": "jobs_of_others",
+}
+_PROPOSE = "Say why, and a second person is asked to agree."
 _AGREED = "bulk_cancel.agree"
 _ONE, _STOP = "job.cancelled", "job.stop_requested"
 
@@ -22,22 +29,25 @@ class SecondNeeded(Conflict):
 
     code = "second_person_needed"
 
-    def __init__(self, jobs: int, lately: int) -> None:
+    def __init__(self, jobs: int, lately: int, instead: str = _PROPOSE) -> None:
         before = f" after {lately} in the last hour" if lately else ""
         super().__init__(
             f"This ends {jobs} job{'' if jobs == 1 else 's'} of others{before}; one person ends at "
-            f"most {ALONE_AT_MOST} within an hour. Say why, and a second person is asked to agree.",
+            f"most {ALONE_AT_MOST} within an hour. {instead}",
             facts={"jobs": jobs, "ended_lately": lately, "alone_at_most": ALONE_AT_MOST},
         )
 
 
-def refuse_alone(actor: User, jobs: int, *, now: datetime) -> None:
-    """Raises SecondNeeded where `jobs` more of others are too many; one statement, none for 0."""
+def refuse_alone(actor: User, jobs: int, *, now: datetime, instead: str = _PROPOSE) -> None:
+    """Raises SecondNeeded where `jobs` more of others are too many; one statement, none for 0.
+
+    `instead` says what to do where nothing can be proposed in that place.
+    """
     if not jobs:
         return
     lately = ended_lately(actor, now=now)
     if jobs + lately > ALONE_AT_MOST:
-        raise SecondNeeded(jobs, lately)
+        raise SecondNeeded(jobs, lately, instead)
 
 
 def ended_lately(actor: User, *, now: datetime) -> int:

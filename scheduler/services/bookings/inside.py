@@ -1,0 +1,35 @@
+"""Jobs of others inside a booking that somebody ends: they count like all that one person ends."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from accounts.models import User
+from scheduler.models import Attempt, Booking, Job
+from scheduler.services.holding.alone import refuse_alone
+from scheduler.states import FINAL_JOB_STATES, LIVE_ATTEMPT_STATES
+
+# What the record of an end or of an earlier end says of them.
+JOBS_OF_OTHERS = "jobs_of_others"
+_INSTEAD = "Let two people cancel them first, or let the booking end as it was planned."
+
+
+def count_ended(actor: User, booking: Booking, *, by: datetime, now: datetime) -> dict[str, int]:
+    """Of a booking that is over at `by`, how many jobs of others may end with it, for the record;
+    empty where there are none.
+
+    All that wait, and what runs and is not certain to be over by then. Raises SecondNeeded where
+    one person may not end so many alone.
+    """
+    inside = Job.objects.filter(booked_in=booking).exclude(owner=actor)
+    left = set(inside.exclude(state__in=FINAL_JOB_STATES).values_list("pk", flat=True))
+    if not left:
+        return {}
+    running = Attempt.objects.filter(job__booked_in=booking, state__in=LIVE_ATTEMPT_STATES)
+    for job, started_at, limit_s in running.values_list(
+        "job_id", "started_at", "job__time_limit_s"
+    ):
+        if started_at and started_at + timedelta(seconds=limit_s) <= by:
+            left.discard(job)
+    refuse_alone(actor, len(left), now=now, instead=_INSTEAD)
+    return {JOBS_OF_OTHERS: len(left)} if left else {}
