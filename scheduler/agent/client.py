@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import random
 from http import HTTPStatus
@@ -101,8 +102,9 @@ class Client:
         return self._call(SyncReply, "/sync", encode(request), extra_s=request.hold_s)
 
     def send_log(self, fence: int, rank: int, offset: int, chunk: bytes) -> LogAck:
-        """Send bytes of a stream; the answer says how many are durable."""
-        place = f"/attempts/{fence}/log?rank={rank}&offset={offset}"
+        """Send bytes of a stream with their digest; the answer says how many are durable."""
+        digest = hashlib.sha256(chunk).hexdigest()
+        place = f"/attempts/{fence}/log?rank={rank}&offset={offset}&sha256={digest}"
         return self._call(LogAck, place, chunk, kind="application/octet-stream")
 
     def secrets(self, fence: int) -> SecretsReply:

@@ -14,6 +14,8 @@ from scheduler.wire.messages import MAX_LOG_CHUNK
 
 _POLL_S = 0.15
 _UNAUTHORISED = (401, 403)
+# While nobody takes it, what is written is made durable so often.
+_FLUSH_S = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ class LogShipper:
         self.rank = slot.entry.assignment.rank
         self.offset = slot.shipped()
         self._backoff = Backoff(retry_cap_s)
+        # How much of the file survives a power cut, as far as this has seen to it.
+        self._durable = 0
         self._nudge = threading.Event()
         self._stopped = False
         self._begun = False
@@ -58,15 +62,27 @@ class LogShipper:
             ended = self.slot.exit() is not None
             size = self.slot.log_size()
             if self.offset < size:
-                self._wait(self._ship())
+                self._outlast(self._ship())
             elif ended:
                 return
             else:
                 self._wait(_POLL_S)
 
-    def _wait(self, wait_s: float) -> None:
-        if wait_s > 0 and self._nudge.wait(wait_s):
+    def _wait(self, wait_s: float) -> bool:
+        """Wait so long; True: there was a nudge before."""
+        is_nudged = wait_s > 0 and self._nudge.wait(wait_s)
+        if is_nudged:
             self._nudge.clear()
+        return is_nudged
+
+    def _outlast(self, wait_s: float) -> None:
+        """Wait before the next try; after one that failed, what is written meanwhile is kept."""
+        while wait_s > _FLUSH_S and self._durable:
+            if self._wait(_FLUSH_S):
+                return
+            wait_s -= _FLUSH_S
+            self._make_durable()
+        self._wait(wait_s)
 
     def _ship(self) -> float:
         """Send one chunk; returns how long to wait before the next look."""
@@ -81,6 +97,7 @@ class LogShipper:
             return self._heed(problem)
         reach("agent.log-acknowledged")
         self._backoff.reset()
+        self._durable = 0
         stuck = ack.size <= self.offset
         self._move_to(ack.size)
         if stuck:
@@ -91,7 +108,10 @@ class LogShipper:
     def _make_durable(self) -> None:
         """While nobody takes it, this file is the only copy; it has to survive a power cut too."""
         with suppress(OSError), open(self.slot.log_path, "rb") as stream:
-            os.fsync(stream.fileno())
+            size = os.fstat(stream.fileno()).st_size
+            if size > self._durable:
+                os.fsync(stream.fileno())
+                self._durable = size
 
     def _read(self) -> bytes:
         with open(self.slot.log_path, "rb") as stream:

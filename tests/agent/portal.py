@@ -145,7 +145,7 @@ class Portal:
             return 200, self._sync(book, decode(SyncRequest, body))
         fence = int(place.path.split("/")[5])
         rest = place.path.split("/")[6:]
-        query = {key: int(values[0]) for key, values in parse_qs(place.query).items()}
+        query = {key: int(v[0]) for key, v in parse_qs(place.query).items() if v[0].isdigit()}
         if rest == ["outputs"]:
             return 200, self._list(fence, query["rank"], decode(OutputList, body))
         if rest[0] == "outputs":

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.agent.client import ServerAway
+from scheduler.agent.client import Refused, ServerAway
 from scheduler.agent.logs import LogShipper
+from scheduler.agent.runtime import capture
+from scheduler.agent.runtime.capture import LogCapture
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck, Refusal
 from tests.agent.conftest import Agent, assignment
@@ -108,28 +110,106 @@ def test_bytes_that_are_no_text_arrive_unchanged(portal: Portal, agent: Agent) -
     assert portal.logs[order.fence, 0] == b"\xff\x00\x1b[31mred\r\n"
 
 
-def test_while_the_server_is_away_the_nodes_own_copy_is_made_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, synced = tmp_path / "log", []
+@pytest.fixture
+def slot(tmp_path: Path) -> Any:
+    """An attempt's folder with a line in its log."""
+    path = tmp_path / "log"
     path.write_bytes(b"step 1\n")
-    monkeypatch.setattr(
-        os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}"))
-    )
-    slot: Any = SimpleNamespace(
+    return SimpleNamespace(
         entry=SimpleNamespace(assignment=SimpleNamespace(fence=7, rank=0)),
         shipped=lambda: 0,
         note_shipped=lambda size: None,
         log_path=path,
     )
 
-    def away(*call: Any) -> LogAck:
-        raise ServerAway("nobody is there")
 
-    client: Any = SimpleNamespace(send_log=away)
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were made durable."""
+    found: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: found.append(os.readlink(f"/proc/self/fd/{file}"))
+    )
+    return found
+
+
+def nobody(*call: Any) -> LogAck:
+    raise ServerAway("nobody is there")
+
+
+def test_while_the_server_is_away_the_nodes_own_copy_is_made_durable(
+    slot: Any, synced: list[str]
+) -> None:
+    client: Any = SimpleNamespace(send_log=nobody)
     shipper = LogShipper(slot, client, 5.0)
     assert shipper._ship() > 0
-    assert (synced, shipper.offset) == ([str(path)], 0)
+    assert (synced, shipper.offset) == ([str(slot.log_path)], 0)
     client.send_log = lambda fence, rank, offset, chunk: LogAck(offset + len(chunk))
     shipper._ship()
     assert (len(synced), shipper.offset) == (1, 7), "what the server holds needs no second copy"
+
+
+def test_between_two_tries_what_is_written_is_made_durable_every_second(
+    slot: Any, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client: Any = SimpleNamespace(send_log=nobody)
+    shipper = LogShipper(slot, client, 15.0)
+    shipper._ship()
+    waits: list[float] = []
+
+    def wait(wait_s: float) -> bool:
+        waits.append(wait_s)
+        if len(waits) in (1, 2):
+            with open(slot.log_path, "ab") as stream:
+                stream.write(b"another\n")
+        return len(waits) == 6
+
+    monkeypatch.setattr(shipper._nudge, "wait", wait)
+    shipper._outlast(3.5)
+    assert waits == [1.0, 1.0, 1.0, 0.5]
+    assert len(synced) == 3, "only what has grown"
+    shipper._outlast(60.0)
+    assert waits[4:] == [1.0, 1.0], "a nudge ends the wait"
+    client.send_log = lambda fence, rank, offset, chunk: LogAck(offset + len(chunk))
+    shipper._ship()
+    shipper._outlast(2.5)
+    assert waits[6:] == [2.5], "the server has it"
+
+
+def test_bytes_that_arrived_damaged_are_sent_again_from_where_they_were(slot: Any) -> None:
+    told = Refusal("log_damaged", "send them again", {"expected": "0"})
+
+    def refuse(*call: Any) -> LogAck:
+        raise Refused(409, told)
+
+    client: Any = SimpleNamespace(send_log=refuse)
+    shipper = LogShipper(slot, client, 5.0)
+    assert shipper._ship() > 0 and (shipper.offset, shipper._stopped) == (0, False)
+    client.send_log = lambda fence, rank, offset, chunk: LogAck(offset + len(chunk))
+    shipper._ship()
+    assert shipper.offset == 7
+
+
+def test_a_log_gives_way_where_all_logs_take_more_than_their_share_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk of 20 MiB, and nearly 2 MiB are taken by another attempt."""
+    for name in ("1", "2", "spare-3"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "1" / "log").write_bytes(b"x" * 1_950_000)
+    disk = SimpleNamespace(f_blocks=20 * 1024, f_frsize=1024)
+    monkeypatch.setattr(os, "statvfs", lambda path: disk)
+    monkeypatch.setattr(capture, "_STEP", 64 * 1024)
+    words = b"".join(b"%06d\n" % number for number in range(200_000))
+    path = tmp_path / "2" / "log"
+    with LogCapture(path, 1, spool=tmp_path) as log:
+        for at in range(0, len(words), 32 * 1024):
+            os.write(log.write_end, words[at : at + 32 * 1024])
+            assert log.take()
+        log.settle()
+    head, note, rest = path.read_bytes().partition(f"\n{capture.CUT}".encode())
+    assert note and rest.startswith(b"the logs on this node take a tenth of its disk.")
+    assert words.startswith(head) and 128 * 1024 <= len(head) <= 256 * 1024
+    left_out, _, tail = rest.partition(f"{capture.LEFT_OUT}\n".encode())
+    assert words.endswith(tail) and len(tail) > 500_000
+    assert len(head) + int(left_out.rpartition(b" ")[2]) + len(tail) == len(words)

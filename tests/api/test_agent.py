@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 from dataclasses import replace
 
@@ -230,6 +231,19 @@ def test_log_bytes_arrive_once_and_in_order(client, enrolled, alice, project):
     gap = refusal(call(client, f"{place}&offset=9", b"x", secret), 409, "log_gap")
     assert gap.facts["expected"] == "6"
     assert decode(LogAck, call(client, f"{place}&offset=3", b"lo world", secret).content).size == 11
+
+
+def test_log_bytes_that_are_not_those_of_their_digest_are_sent_again(
+    client, enrolled, alice, project
+):
+    node, secret = enrolled
+    attempt = scenes.start(scenes.submit(alice, project), node)
+    digest = hashlib.sha256(b"hello ").hexdigest()
+    place = f"/attempts/{attempt.pk}/log?rank=0&offset=0&sha256={digest}"
+    again = refusal(call(client, place, b"hellp ", secret), 409, "log_damaged")
+    assert again.facts["expected"] == "0"
+    assert attempt.placements.get().log_size == 0
+    assert decode(LogAck, call(client, place, b"hello ", secret).content).size == 6
 
 
 def test_a_full_disk_is_told_to_try_again_and_loses_nothing(

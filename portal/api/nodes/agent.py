@@ -7,6 +7,8 @@ Every refusal is a `Refusal` with a stable code.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Callable, Coroutine
 from functools import wraps
 
@@ -15,6 +17,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from portal.api.nodes.calls import Refused, answer, body_of, in_lane, node_of, refuse
+from scheduler.models import Node
+from scheduler.services.errors import Conflict
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import enrol_node
@@ -25,6 +29,8 @@ from scheduler.wire.outputs import OUTPUT_PART, OutputList
 
 MAX_ENROL_BYTES = 256 * 1024
 MAX_PK = 2**63 - 1
+
+logger = logging.getLogger(__name__)
 
 
 def _answering(
@@ -50,6 +56,19 @@ def _number(request: HttpRequest, name: str) -> int:
     return int(text)
 
 
+def _refuse_damaged(request: HttpRequest, node: Node, offset: int, body: bytes) -> None:
+    """Raises Conflict where other bytes arrived than the node has read; it sends them again."""
+    told = request.GET.get("sha256")
+    if told is None or told == hashlib.sha256(body).hexdigest():
+        return
+    logger.warning("what node %s sent of a log from byte %d on arrived damaged", node.pk, offset)
+    raise Conflict(
+        "The bytes are not those of the digest; send them again.",
+        code="log_damaged",
+        facts={"expected": str(offset)},
+    )
+
+
 @csrf_exempt
 @_answering
 def enrol(request: HttpRequest) -> HttpResponse:
@@ -61,10 +80,14 @@ def enrol(request: HttpRequest) -> HttpResponse:
 @csrf_exempt
 @_answering
 def log(request: HttpRequest, fence: int) -> HttpResponse:
-    """Raw bytes at `?rank=&offset=` → LogAck; 409 `log_gap` names the offset to go on from."""
+    """Raw bytes at `?rank=&offset=&sha256=` → LogAck; 409 `log_gap` names the offset to go on from.
+
+    Older agents send no digest.
+    """
     body = body_of(request, MAX_LOG_CHUNK)
     node = node_of(request)
     rank, offset = _number(request, "rank"), _number(request, "offset")
+    _refuse_damaged(request, node, offset, body)
     ack = append_log(
         node=node, fence=min(fence, MAX_PK), rank=min(rank, 2**31 - 1), offset=offset, body=body
     )

@@ -16,6 +16,10 @@ _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
 _CHUNKS_A_TURN = 8
 _MAX_TAIL = 4 * _MIB
+# Whenever a log has grown by so much, it is seen whether all logs of the node take no more than
+# their share of its disk.
+_STEP = 16 * _MIB
+_SHARE = 0.1
 # Room for the two lines that tell of the gap.
 _NOTES = 512
 # What those lines say, for who reads logs: where the head ends, and that something is missing.
@@ -28,10 +32,13 @@ class LogCapture:
 
     Output is always taken, so that no program waits for its log. The tail waits in memory for the
     end; between both the log says how much is left out. A full disk ends the head early, and what
-    it refused is owed: `settle` writes it once there is room.
+    it refused is owed: `settle` writes it once there is room. So do the logs in `spool`, a folder
+    for each attempt, where they take too much of its disk.
     """
 
-    def __init__(self, path: Path, cap_mib: int, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self, path: Path, cap_mib: int, secrets: Iterable[str] = (), *, spool: Path | None = None
+    ) -> None:
         self.redactor = Redactor(secrets)
         self.cap_mib = cap_mib
         self.tail_room = min(_MAX_TAIL, cap_mib * _MIB // 2)
@@ -40,6 +47,7 @@ class LogCapture:
         self.tail_size = self.left_out = 0
         self.owed = b""
         self.path, self.file = path, -1
+        self.spool, self.look_at = spool, _STEP
         self.size = path.stat().st_size if path.exists() else 0
         self.lost = ""
         self.read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
@@ -106,6 +114,10 @@ class LogCapture:
             return
         room = self.head_room - self.size
         problem = f"it reached {self.cap_mib} MiB" if len(chunk) > room else ""
+        if self.spool and self.size + len(chunk) > self.look_at:
+            self.look_at += _STEP
+            if _take_too_much(self.spool, self.path.name):
+                problem, room = "the logs on this node take a tenth of its disk", 0
         try:
             while room > 0 and chunk:
                 written = self._write(chunk[:room])
@@ -165,3 +177,16 @@ class LogCapture:
         ).encode()
         with contextlib.suppress(OSError):
             self._pay()
+
+
+def _take_too_much(spool: Path, name: str) -> bool:
+    """Whether the files of that name, one an attempt, take more than their share of the disk."""
+    taken = 0
+    try:
+        for folder in os.scandir(spool):
+            with contextlib.suppress(OSError):  # it has none
+                taken += os.stat(f"{folder.path}/{name}").st_size
+        disk = os.statvfs(spool)
+    except OSError:
+        return False
+    return taken > disk.f_blocks * disk.f_frsize * _SHARE

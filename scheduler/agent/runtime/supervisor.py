@@ -79,7 +79,8 @@ class Supervisor:
             if not self._claim():
                 return
             secrets = secrets_of(self.launch)
-            with LogCapture(self.spool / records.LOG, self.launch.log_cap_mib, secrets) as log:
+            path, cap_mib = self.spool / records.LOG, self.launch.log_cap_mib
+            with LogCapture(path, cap_mib, secrets, spool=self.spool.parent) as log:
                 try:
                     self._start(log)
                     self._watch(log)
