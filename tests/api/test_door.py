@@ -77,7 +77,7 @@ async def test_its_answer_is_the_views(enrolled):  # noqa: F811
     )
     assert (caller.status, told.status_code) == (200, 200)
     assert decode(SyncReply, caller.body) == decode(SyncReply, told.content)
-    headers = dict(caller.told[0]["headers"])  # type: ignore[call-overload]
+    headers = dict(caller.told[0]["headers"])
     assert headers[b"Content-Length"] == str(len(caller.body)).encode()
     assert headers[b"Cache-Control"] == b"no-store"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from portal.bench.load.calling import callers
+from portal.bench.load.calling import Caller, CallFailed, callers
 from scheduler.agent.client import Backoff
 from scheduler.agent.gpus.simulated import SimulatedGpus
 from scheduler.states import AttemptState, EndReason
@@ -81,15 +81,15 @@ class Crew:
     """All nodes of a benchmark, from `async with` to its end."""
 
     def __init__(self, address: str, tokens: dict[str, str], seen: Seen) -> None:
-        self._callers = callers(address, len(tokens))
+        self._callers = callers(address, tokens.values())
         self._tokens, self._seen = tokens, seen
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Crew:
         clients = await self._callers.__aenter__()
         nodes = [
-            _Node(http, *named, self._seen)
-            for http, named in zip(clients, self._tokens.items(), strict=True)
+            _Node(caller, name, self._seen)
+            for caller, name in zip(clients, self._tokens, strict=True)
         ]
         for number, node in enumerate(nodes):
             work = (node.hold(number / _HELLOS_A_SECOND), node.pulse())
@@ -106,9 +106,8 @@ class Crew:
 class _Node:
     """One node: a call that is held, and one of its own whenever something begins or ends."""
 
-    def __init__(self, http: httpx.AsyncClient, name: str, token: str, seen: Seen) -> None:
-        self._http, self._name, self._seen = http, name, seen
-        self._head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    def __init__(self, caller: Caller, name: str, seen: Seen) -> None:
+        self._caller, self._name, self._seen = caller, name, seen
         self._revision = 0
         self._reports: dict[int, AttemptReport] = {}
         self._jobs: dict[int, str] = {}
@@ -124,7 +123,7 @@ class _Node:
             try:
                 await self._sync(HOLD_S)
                 backoff.reset()
-            except httpx.HTTPError:
+            except CallFailed:
                 await asyncio.sleep(backoff.next_s())
 
     async def pulse(self) -> None:
@@ -137,7 +136,7 @@ class _Node:
             try:
                 await self._sync(0.0)
                 backoff.reset()
-            except httpx.HTTPError:
+            except CallFailed:
                 self._news.set()
                 await asyncio.sleep(backoff.next_s())
             took_s = time.monotonic() - began
@@ -160,8 +159,7 @@ class _Node:
         if hold_s:
             # What rides on a held call needs none of its own; if it fails, the next one has it.
             self._told |= told
-        answer = await self._http.post("/sync", content=encode(request), headers=self._head)
-        reply = decode(SyncReply, answer.raise_for_status().content)
+        reply = decode(SyncReply, await self._caller.sync(encode(request)))
         if not hold_s:
             self._told |= told
         for fence in reply.forget:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from portal.bench.figures import POOL
-from portal.bench.load.calling import callers
+from portal.bench.load.calling import Caller, CallFailed, callers
 from portal.embedded.stack import Stack
 from scheduler.agent.client import Backoff
 from scheduler.agent.gpus.simulated import SimulatedGpus
@@ -74,10 +74,9 @@ class SimulatedAgent:
     What fails is tried again as real agents do, after a while that the dice choose.
     """
 
-    def __init__(self, http: httpx.AsyncClient, secret: str, name: str, every_s: float) -> None:
+    def __init__(self, caller: Caller, name: str, every_s: float) -> None:
         self.fleet = Fleet()
-        self._http, self._name, self._every_s = http, name, every_s
-        self._head = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        self._caller, self._name, self._every_s = caller, name, every_s
         self._revision = 0
 
     async def hold(self) -> None:
@@ -116,9 +115,8 @@ class SimulatedAgent:
             host_sample=None if hold_s else HostSample(now, 5.0, 1_024, 60_000),
         )
         try:
-            answer = await self._http.post("/sync", content=encode(request), headers=self._head)
-            reply = decode(SyncReply, answer.raise_for_status().content)
-        except (httpx.HTTPError, WireError):
+            reply = decode(SyncReply, await self._caller.sync(encode(request)))
+        except (CallFailed, WireError):
             self.fleet.failed += 1
             return False
         self._revision = reply.revision
@@ -131,10 +129,9 @@ async def at_work(
     address: str, secrets: Sequence[str], every_s: float
 ) -> AsyncIterator[list[SimulatedAgent]]:
     """The agents of these node tokens, calling the portal at this address meanwhile."""
-    async with callers(address, len(secrets)) as clients:
+    async with callers(address, secrets) as made:
         agents = [
-            SimulatedAgent(http, secret, f"sim-{number}", every_s)
-            for number, (http, secret) in enumerate(zip(clients, secrets, strict=True))
+            SimulatedAgent(caller, f"sim-{number}", every_s) for number, caller in enumerate(made)
         ]
         tasks = [asyncio.create_task(work()) for one in agents for work in (one.hold, one.pulse)]
         try:
