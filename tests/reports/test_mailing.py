@@ -146,7 +146,7 @@ def test_the_page_makes_and_ends_one(client, people, alice, closed):
     assert client.post("/finance/schedules/", {**sent, "recipients": "alice"}).status_code == 302
     page = client.get("/finance/schedules/").content.decode()
     assert "every month" in page
-    (pk,) = {s.pk for s in client.get("/finance/schedules/").context["schedules"]}
+    (pk,) = {s.pk for s, _ in client.get("/finance/schedules/").context["schedules"]}
     assert client.get(f"/finance/schedules/{pk}/end/").status_code == 405
     assert client.post(f"/finance/schedules/{pk}/end/").status_code == 302
     assert client.get("/finance/schedules/").context["schedules"].rows == []
