@@ -22,11 +22,17 @@ from scheduler.services.placing import Start, start_attempts
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.states import AttemptState, DeviceHealth, JobState, NodeState
 from tests import scenes
-from tests.scenes import NOON, TOKEN, at, ended, running, submit, sync
+from tests.scenes import MODEL, NOON, TOKEN, at, ended, running, submit, sync
 
 pytestmark = pytest.mark.django_db
 
 STEPS = 26
+# What jobs with GPUs ask for beside their number.
+WISHES = (
+    {},
+    {"gpu_models": ["H100", MODEL], "fallback_after": "10s"},
+    {"constraints": ["node!=m2", "rack=\n"], "scratch": "1GiB", "exclusive": True},
+)
 
 
 class Walk:
@@ -56,7 +62,8 @@ class Walk:
 
     def submit(self):
         gpus = self.draws.choice([0, 1, 2])
-        submit(self.alice, self.project, gpus_per_node=gpus, now=at(self.now))
+        wishes = self.draws.choice(WISHES) if gpus else {}
+        submit(self.alice, self.project, gpus_per_node=gpus, now=at(self.now), **wishes)
 
     def start(self):
         held = Allocation.objects.filter(released_at__isnull=True).values("device")

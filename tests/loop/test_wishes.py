@@ -9,7 +9,7 @@ import pytest
 from accounts.models import AuditEvent
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.snapshot import NONE
-from scheduler.loop.loading import load_snapshot
+from scheduler.loop.loading import Kept, load_snapshot, wishes
 from scheduler.loop.loading.wishes import models_by_now
 from scheduler.models import Allocation, Device, Job, JobEvent, Node, Placement
 from scheduler.services.errors import Invalid
@@ -74,6 +74,23 @@ def test_every_wish_reaches_the_engine(cluster, root, alice, project):
     assert snapshot.node_masks[waiting.mask[0]].tolist() == [True, False]
     assert (waiting.topology[0], waiting.spread[0]) == (2, 1)
     assert snapshot.devices.memory_mib.tolist() == [81920] * 4
+
+
+def test_of_wishes_that_are_kept_only_new_ones_are_taken_apart(
+    cluster, alice, project, monkeypatch
+):
+    taken, tell = [], wishes._told
+    monkeypatch.setattr(wishes, "_told", lambda row: taken.append(row[1]) or tell(row))
+    kept = Kept()
+    first = submit(alice, project, scratch="1GiB")
+    load_snapshot(NOON, kept=kept)
+    second = submit(alice, project, constraints=["node!=n9"])
+    for _ in range(2):
+        waiting = load_snapshot(NOON, kept=kept).snapshot.waiting
+        assert waiting.scratch_mib.tolist() == [1024, 0] and waiting.mask.tolist() == [NONE, 0]
+    Job.objects.filter(pk=first.pk).update(scratch_mib=7)
+    assert load_snapshot(NOON, kept=kept).snapshot.waiting.scratch_mib.tolist() == [7, 0]
+    assert taken == [first.pk, second.pk, first.pk]
 
 
 def test_a_model_less_preferred_is_taken_after_a_while():

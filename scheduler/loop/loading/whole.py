@@ -30,7 +30,13 @@ from scheduler.loop.loading.headroom import with_headroom
 from scheduler.loop.loading.jobs import JobMemory, Rows, as_waiting, load_avoided
 from scheduler.loop.loading.licences import load_licences
 from scheduler.loop.loading.live import has_elastic, load_running, runs_below
-from scheduler.loop.loading.wishes import cells_of, load_wishes, with_cells, with_wishes
+from scheduler.loop.loading.wishes import (
+    WishMemory,
+    cells_of,
+    load_wishes,
+    with_cells,
+    with_wishes,
+)
 from scheduler.models import Job, Pool, Queue
 
 # A node that broke a job is the last choice for so long.
@@ -105,6 +111,7 @@ class Kept:
     devices: DeviceMemory = field(default_factory=DeviceMemory)
     jobs: JobMemory = field(default_factory=JobMemory)
     shares: ShareMemory = field(default_factory=ShareMemory)
+    wishes: WishMemory = field(default_factory=WishMemory)
 
 
 def load_snapshot(
@@ -138,7 +145,7 @@ def load_snapshot(
     named = Rows(pool_row, queue_row, models, owners, avoided, team_of)
     waiting = as_waiting(job_rows, named)
     calendar = load_calendar(node_rows, pool_row, models, now)
-    wishes = load_wishes(now, models, parts, calendar.booking_row, also)
+    wishes = load_wishes(now, models, parts, calendar.booking_row, also, kept.wishes)
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import chain
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -23,13 +24,15 @@ from scheduler.engine.snapshot import (
 )
 from scheduler.loop.loading.cluster.labels import Labels, as_mask, mask_words
 from scheduler.loop.loading.cluster.parts import Parts
-from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.loop.loading.columns import Columns, ModelRows, seconds_of
 from scheduler.loop.loading.jobs import fields_of
+from scheduler.loop.loading.texts import as_lines, rows_of_lines
 from scheduler.models import Job
 from scheduler.spec.values import is_mig_profile
 from scheduler.states import JobState
 
-_FIELDS = (
+_NAMES = (
+    "state",
     "pk",
     "queued_at",
     "nodes",
@@ -52,7 +55,7 @@ _FIELDS = (
     "topology_mode",
     "booked_in_id",
 )
-_NAMES = ("state", *_FIELDS)
+_STRUCTURED = ("node_sizes", "gpu_models", "licences", "constraints", "exclude_nodes", "datasets")
 _ISOLATION_ROW = {"any": 0, "timeslice": 0} | {name: row for row, name in enumerate(ISOLATIONS)}
 
 
@@ -86,20 +89,36 @@ class Wishes:
         self.cells.setdefault(column, {})[job] = value
 
 
+@dataclass(slots=True)
+class WishMemory:
+    """What each line of the last look says: jobs are many, and most wait from look to look."""
+
+    _said: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def load(self) -> list[dict[str, Any]]:
+        """By field what the jobs ask for that may ask for more than numbers, in the order of ids.
+        One query; only new lines are taken apart."""
+        text = SHAPED.read()[0][0]
+        lines = text.split("\n") if text else []
+        new = [line for line in lines if line not in self._said]
+        made = dict(zip(new, map(_told, rows_of_lines(new)), strict=True))
+        self._said = {line: made.get(line) or self._said[line] for line in lines}
+        return sorted(self._said.values(), key=itemgetter("pk"))
+
+
 def load_wishes(
     now: datetime,
     models: ModelRows,
     parts: Parts,
     booking_row: Mapping[int, int],
     also: Sequence[Job] = (),
+    memory: WishMemory | None = None,
 ) -> Wishes:
     """One query for the queued jobs that have any, and for those at work that may change their
     size; those of `also` are no rows. Call it before the models are counted."""
     wishes = Wishes()
-    shaped = (fields_of(job, _NAMES) for job in also if job.is_shaped)
-    for state, *values in chain(SHAPED.read(), shaped):
-        job = dict(zip(_FIELDS, values, strict=True))
-        if state != JobState.QUEUED and job["nodes_min"] >= job["nodes"]:
+    for job in (*(memory or WishMemory()).load(), *_drafts(also)):
+        if job["state"] != JobState.QUEUED and job["nodes_min"] >= job["nodes"]:
             continue
         _read(wishes, job, now)
         _read_models(wishes, job, now, models, parts)
@@ -108,10 +127,26 @@ def load_wishes(
     return wishes
 
 
-def _shaped() -> QuerySet[Job, tuple[Any, ...]]:
+def _drafts(also: Sequence[Job]) -> Iterator[dict[str, Any]]:
+    for job in also:
+        if job.is_shaped:
+            yield dict(zip(_NAMES, fields_of(job, _NAMES), strict=True))
+
+
+def _told(row: Sequence[Any]) -> dict[str, Any]:
+    """A row of the text as the driver would have it read."""
+    job = dict(zip(_NAMES, row, strict=True))
+    job["queued_at"] = datetime.fromtimestamp(seconds_of(job["queued_at"]), UTC)
+    for name in _STRUCTURED:
+        if isinstance(job[name], str):
+            # SQLite keeps what is structured as a text, which is one inside the text of the row.
+            job[name] = json.loads(job[name])
+    return job
+
+
+def _shaped() -> QuerySet[Job, tuple[str | None]]:
     states = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
-    asking = Job.objects.filter(state__in=states, is_shaped=True)
-    return asking.order_by("pk").values_list(*_NAMES)
+    return as_lines(Job.objects.filter(state__in=states, is_shaped=True), _NAMES)
 
 
 SHAPED = AskedOnce(_shaped)
