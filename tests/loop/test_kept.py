@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 STEPS = 26
 # What jobs with GPUs ask for beside their number.
-WISHES = (
+WISHES: tuple[dict[str, object], ...] = (
     {},
     {"gpu_models": ["H100", MODEL], "fallback_after": "10s"},
     {"constraints": ["node!=m2", "rack=\n"], "scratch": "1GiB", "exclusive": True},
