@@ -43,6 +43,7 @@ class Caller:
             )
         self.told: list[dict[str, object]] = []
         self.elsewhere: list[str] = []
+        self.is_listened_to = False
 
     def leave(self) -> None:
         self._coming.put_nowait({"type": "http.disconnect"})
@@ -54,7 +55,12 @@ class Caller:
         async def elsewhere(scope, receive, send):
             self.elsewhere.append(scope["path"])
 
-        await NodeDoor(elsewhere)(self.scope, self._coming.get, send)
+        await NodeDoor(elsewhere)(self.scope, self._receive, send)
+
+    async def _receive(self) -> dict[str, object]:
+        """`is_listened_to`: the body is over, and somebody waits for what comes behind it."""
+        self.is_listened_to = self._coming.empty()
+        return await self._coming.get()
 
     @property
     def status(self) -> object:
@@ -111,32 +117,32 @@ async def test_who_leaves_before_all_is_said_is_not_answered():
     assert not caller.told
 
 
-async def test_who_leaves_while_held_is_held_no_longer(enrolled):  # noqa: F811
-    node, secret = enrolled
+async def _held_call(node, secret):
+    """A call that is held and watched, and the task that serves it."""
     first = Caller(encode(REQUEST), secret=secret)
     await first.call()
     seen = decode(SyncReply, first.body).revision
     caller = Caller(encode(replace(REQUEST, hold_s=20, seen_revision=seen)), secret=secret)
-    held = asyncio.create_task(caller.call())
+    serving = asyncio.create_task(caller.call())
     async with asyncio.timeout(10):
-        while not syncing._held._held[node.pk]:
+        while not (syncing._held._held[node.pk] and caller.is_listened_to):
             await asyncio.sleep(0.01)
-        caller.leave()
-        await held
+    return caller, serving
+
+
+async def test_who_leaves_while_held_is_held_no_longer(enrolled):  # noqa: F811
+    node, secret = enrolled
+    caller, serving = await _held_call(node, secret)
+    caller.leave()
+    async with asyncio.timeout(10):
+        await serving
     assert not syncing._held._held[node.pk] and not caller.told
 
 
 async def test_a_server_that_ends_ends_the_calls_it_holds(enrolled):  # noqa: F811
     node, secret = enrolled
-    first = Caller(encode(REQUEST), secret=secret)
-    await first.call()
-    seen = decode(SyncReply, first.body).revision
-    caller = Caller(encode(replace(REQUEST, hold_s=20, seen_revision=seen)), secret=secret)
-    held = asyncio.create_task(caller.call())
-    async with asyncio.timeout(10):
-        while not syncing._held._held[node.pk]:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)
-        held.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await held
+    _, serving = await _held_call(node, secret)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert not syncing._held._held[node.pk]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from django.db import connection, connections, transaction
@@ -11,18 +10,8 @@ from django.db import connection, connections, transaction
 from scheduler.services.jobs import cancel_job
 from scheduler.states import JobState
 from tests import scenes
+from tests.locks import wait_until_somebody_waits
 from tests.scenes import at, ended, running, start, submit, sync
-
-
-def _wait_until_somebody_waits(timeout_s: float = 20.0) -> None:
-    until = time.monotonic() + timeout_s
-    while time.monotonic() < until:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return
-        time.sleep(0.01)
-    raise AssertionError("nobody waits for a lock")
 
 
 @pytest.mark.postgres
@@ -46,7 +35,7 @@ def test_a_job_cancelled_while_its_end_waits_for_the_lock_ends(root, project, al
     with transaction.atomic():
         cancel_job(actor=alice, job=job, now=at(61))
         sender.start()
-        _wait_until_somebody_waits()
+        wait_until_somebody_waits()
     sender.join()
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from django.db import connection, connections, transaction
@@ -15,6 +14,7 @@ from scheduler.services.jobs import cancel_job
 from scheduler.services.people.leaving import end_access
 from scheduler.services.sets import cancel_set
 from tests import scenes
+from tests.locks import wait_until_somebody_waits
 from tests.scenes import NOON, at, submit
 
 pytestmark = [
@@ -23,19 +23,7 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
-WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 OVER = at(10 * 3600)
-
-
-def wait_until_somebody_waits() -> None:
-    until = time.monotonic() + 30
-    with connection.cursor() as cursor:
-        while time.monotonic() < until:
-            cursor.execute(WAITING)
-            if cursor.fetchone()[0]:
-                return
-            time.sleep(0.01)
-    raise AssertionError("nobody waits for a lock")
 
 
 class Reconsidering(threading.Thread):

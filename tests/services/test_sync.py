@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from django.db import connection, connections, transaction
@@ -12,9 +11,8 @@ from scheduler.models import Attempt, Node
 from scheduler.services.stopping import request_stop
 from scheduler.states import AttemptState, EndReason
 from tests import scenes
+from tests.locks import wait_until_somebody_waits
 from tests.scenes import NOON, at, ended, running, start, submit
-
-WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 @pytest.mark.postgres
@@ -33,13 +31,7 @@ def test_a_call_and_a_stop_wait_for_each_other_in_one_order(root, alice, project
                 mine = Attempt.objects.select_related("job__pool").get(pk=attempt.pk)
                 Attempt.objects.select_for_update().get(pk=attempt.pk)
                 has_attempt.set()
-                until = time.monotonic() + 30
-                with connection.cursor() as cursor:
-                    while time.monotonic() < until:
-                        cursor.execute(WAITING)
-                        if cursor.fetchone()[0]:
-                            break
-                        time.sleep(0.01)
+                wait_until_somebody_waits()
                 told.append(request_stop(attempt=mine, reason=EndReason.TIME_LIMIT, now=at(2)))
         except Exception as error:
             told.append(error)

@@ -40,20 +40,18 @@ class Caller:
     async def sync(self, body: bytes) -> bytes:
         """The answer to this message; raises CallFailed."""
         head = f"POST /api/agent/v1/sync HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n"
-        line: _Line | None = None
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 line = self._kept() or await asyncio.open_connection(*self._place)
-                line[1].write(head.encode() + body)
-                status, told = await _answer(line[0])
+                try:
+                    line[1].write(head.encode() + body)
+                    status, told = await _answer(line[0])
+                except BaseException:
+                    # What comes later over it would be taken for the answer to another call.
+                    line[1].close()
+                    raise
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            if line is not None:
-                line[1].close()
             raise CallFailed(f"{type(error).__name__} {error}") from error
-        except asyncio.CancelledError:
-            if line is not None:
-                line[1].close()
-            raise
         self._free.append((time.monotonic(), line))
         if status != 200:
             raise CallFailed(f"{status} {told[:200]!r}")

@@ -120,7 +120,7 @@ def load_wishes(
     for job in (*(memory or WishMemory()).load(), *_drafts(also)):
         if job["state"] != JobState.QUEUED and job["nodes_min"] >= job["nodes"]:
             continue
-        _read(wishes, job, now)
+        _read(wishes, job)
         _read_models(wishes, job, now, models, parts)
         if job["booked_in_id"] in booking_row:
             wishes.put("booking", job["pk"], booking_row[job["booked_in_id"]])
@@ -169,7 +169,7 @@ def _read_models(
         wishes.put("prefers", job["pk"], True)
 
 
-def _read(wishes: Wishes, job: Mapping[str, Any], now: datetime) -> None:
+def _read(wishes: Wishes, job: Mapping[str, Any]) -> None:
     pk = job["pk"]
     if job["nodes_min"] < job["nodes"]:
         wishes.put("nodes_min", pk, job["nodes_min"])
