@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.agent.client import Refused, ServerAway
+from scheduler.agent.client import Client, Refused, ServerAway
 from scheduler.agent.logs import LogShipper
 from scheduler.agent.runtime import capture
 from scheduler.agent.runtime.capture import LogCapture
+from scheduler.agent.runtime.connections import NoAnswer
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck, Refusal
 from tests.agent.conftest import Agent, assignment
@@ -174,6 +176,21 @@ def test_between_two_tries_what_is_written_is_made_durable_every_second(
     shipper._ship()
     shipper._outlast(2.5)
     assert waits[6:] == [2.5], "the server has it"
+
+
+def test_a_piece_travels_with_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, called = Client("http://127.0.0.1:1", "token"), []
+
+    def call(method: str, place: str, body: bytes, *more: Any) -> Any:
+        called.append((place, body))
+        raise NoAnswer("nobody is there")
+
+    monkeypatch.setattr(client._connections, "call", call)
+    with pytest.raises(ServerAway):
+        client.send_log(7, 0, 3, b"step 1\n")
+    [(place, body)] = called
+    assert body == b"step 1\n"
+    assert place.endswith(f"?rank=0&offset=3&sha256={hashlib.sha256(body).hexdigest()}")
 
 
 def test_bytes_that_arrived_damaged_are_sent_again_from_where_they_were(slot: Any) -> None:
