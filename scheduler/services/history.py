@@ -13,7 +13,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
 from scheduler.services.gathering import Step, afterwards
-from scheduler.services.rows.adding import add_objects
+from scheduler.services.rows.adding import add_objects, add_rows
 
 
 def record_event(
@@ -101,6 +101,18 @@ def record_node_event(
             reason=detail,
             now=now,
         )
+
+
+def record_node_moves(
+    moved: Mapping[int, str], kind: str, *, now: datetime, to: str, detail: str = ""
+) -> None:
+    """A line each for many nodes that nobody moved by hand: the state each came from, by its key.
+
+    Equals `record_node_event` for each.
+    """
+    told = {"reason": detail} if detail else {}
+    rows = [(node, now, kind, came_from, to, told) for node, came_from in moved.items()]
+    add_rows(NodeEvent, ("node", "at", "kind", "from_state", "to_state", "detail"), rows)
 
 
 def tell_of_job(job: Job, pool_name: str = "") -> None:

@@ -24,6 +24,8 @@ from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
 
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
+# Of nodes that fall silent together, moved with one transaction: other writers wait for it.
+_AT_ONCE = 64
 # The supervisor on the node keeps the time limit; this is for the case that it cannot.
 _LIMIT_SLACK_S = 60
 # A kill that has not worked for so long will not.
@@ -35,17 +37,20 @@ _UNREAD_S = 600
 def mark_silent(*, now: datetime) -> int:
     """Nodes whose lease ran out become SILENT; their devices stay held."""
     lease = load_conf().node_lease
+    unheard = Node.objects.filter(
+        CLOCK.older_than("last_seen_at", lease, now=now), state__in=_HEARD
+    )
+    reason = f"nothing heard for {int(lease.total_seconds())} s"
+    due = list(unheard.order_by("pk").values_list("pk", flat=True))
     count = 0
-    unheard = CLOCK.older_than("last_seen_at", lease, now=now)
-    for node in Node.objects.filter(unheard, state__in=_HEARD):
+    for first in range(0, len(due), _AT_ONCE):
+        # Who was heard since is none of them any more.
+        still = unheard.filter(pk__in=due[first : first + _AT_ONCE])
         with transaction.atomic():
-            count += transitions.move_node(
-                node,
-                NodeState.SILENT,
-                now=now,
-                kind="silent",
-                reason=f"nothing heard for {int(lease.total_seconds())} s",
+            moved = transitions.move_nodes(
+                still, NodeState.SILENT, now=now, kind="silent", reason=reason
             )
+        count += len(moved)
     return count
 
 

@@ -164,6 +164,8 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
     node.desired_revision, node.state, node.has_checks = int(row[0]), str(row[1]), bool(row[2])
     node.protocol = request.protocol
     if node.state in (NodeState.SILENT, NodeState.LOST):
+        # It may have been drained since its token was looked up.
+        node.refresh_from_db(fields=["drain_requested_at", "trouble", "state_reason"])
         back = NodeState.DRAINING if node.drain_requested_at else NodeState.READY
         if node.trouble:
             back = NodeState.QUARANTINED

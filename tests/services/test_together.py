@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from scheduler.conf import load_conf
 from scheduler.models import (
     Allocation,
     Attempt,
@@ -13,9 +16,11 @@ from scheduler.models import (
     Job,
     JobEvent,
     Node,
+    NodeEvent,
     Placement,
     UsageEntry,
 )
+from scheduler.services import reaping
 from scheduler.services.calling.together import Call, sync_nodes
 from scheduler.services.nodes.identity import AttemptOfAnother
 from scheduler.services.rows.updating import update_row, update_rows
@@ -37,7 +42,8 @@ ROWS = (
     (DeviceSegment, "device__uuid start_s end_s bucket cause"),
     (JobEvent, "job__name kind at from_state to_state detail"),
     (UsageEntry, "device_model gpu_seconds cost period_start"),
-    (Node, "name state desired_revision last_seen_at clock_skew_s"),
+    (Node, "name state state_reason desired_revision last_seen_at clock_skew_s"),
+    (NodeEvent, "node__name kind at from_state to_state detail"),
 )
 
 
@@ -174,6 +180,62 @@ def test_who_says_more_or_is_not_as_it_was_is_heard_alone(cluster, gang):
     assert Node.objects.get(pk=three.pk).agent_id == "agent-2"
     assert set(Node.objects.values_list("last_seen_at", flat=True)) == {at(3)}
     assert Attempt.objects.get(pk=gang.pk).master_port == 29_500
+
+
+@pytest.fixture
+def silent(cluster, gang, single):
+    """All at work, one of them to be drained, and then nobody is heard for a lease; when it is."""
+    one, two, three, four = cluster.nodes
+    sync_nodes([call(one, running(gang, master_port=29_500))], now=at(1))
+    sync_nodes([call(two, running(gang, 1)), call(three, running(gang, 2))], now=at(2))
+    sync_nodes([call(four, running(single))], now=at(2))
+    late = at(3) + load_conf().node_lease
+    assert reaping.mark_silent(now=late) == 4
+    return late
+
+
+@pytest.mark.parametrize("is_drained", [False, True])
+def test_nodes_that_were_silent_return_together(cluster, gang, single, silent, is_drained):
+    one, two, _, four = cluster.nodes
+    if is_drained:
+        Node.objects.filter(pk=two.pk).update(drain_requested_at=at(3), state_reason="a new disk")
+    first = [(two, running(gang, 1)), (one, running(gang)), (four, ended(single))]
+    later = silent + timedelta(seconds=9)
+    rounds = ((silent, first), (later, [(n, ended(gang, r)) for r, n in enumerate((one, two))]))
+    (left, answers), (expected, told) = played(together, *rounds), played(one_by_one, *rounds)
+    assert left == expected and answers == told
+    then = "draining" if is_drained else "ready"
+    said = [row.split(", ")[:2] for row in left[-2]]
+    states = [("n1", "ready"), ("n2", then), ("n3", "silent"), ("n4", "ready")]
+    assert said == [[f"('{name}'", f"'{state}'"] for name, state in states]
+
+
+def test_more_nodes_that_return_or_fall_silent_take_no_more_statements(cluster, gang, silent):
+    def statements(work):
+        with transaction.atomic(), CaptureQueriesContext(connection) as seen:
+            work()
+            transaction.set_rollback(True)
+        return len(seen)
+
+    def back(count):
+        calls = [call(node, now=silent) for node in cluster.nodes[:count]]
+        return statements(lambda: sync_nodes(calls, now=silent))
+
+    def gone(count):
+        sync_nodes([call(node, now=silent) for node in cluster.nodes[:count]], now=silent)
+        later = silent + load_conf().node_lease + timedelta(seconds=1)
+        return statements(lambda: reaping.mark_silent(now=later))
+
+    assert back(2) == back(4)
+    assert gone(1) == gone(4)
+
+
+def test_a_node_that_is_drained_while_it_returns_is_heard_alone(cluster, silent):
+    calls = [call(node, now=silent) for node in cluster.nodes[:2]]
+    Node.objects.filter(pk=calls[1].node.pk).update(drain_requested_at=silent)
+    sync_nodes(calls, now=silent)
+    said = dict(Node.objects.values_list("name", "state"))
+    assert (said["n1"], said["n2"]) == (NodeState.READY, NodeState.DRAINING)
 
 
 def test_who_waits_for_news_gets_no_answer_yet(cluster, gang):

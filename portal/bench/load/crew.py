@@ -33,6 +33,7 @@ MOST_REST_S = 0.25
 LEAST_REST_S = 0.02
 # Hundreds of nodes that say hello at once would wait for each other longer than a call may take.
 _HELLOS_A_SECOND = 100
+_HELLO_S = 300.0
 _RETRY_CAP_S = 15.0
 _PORT = 29_500
 # Of cards in one node.
@@ -78,7 +79,10 @@ def enrol(
 
 
 class Crew:
-    """All nodes of a benchmark, from `async with` to its end."""
+    """All nodes of a benchmark, from `async with` to its end; all have been answered as it begins.
+
+    A node that has enrolled and does not call would be silent before the last one has enrolled.
+    """
 
     def __init__(self, address: str, tokens: dict[str, str], seen: Seen) -> None:
         self._callers = callers(address, tokens.values())
@@ -94,6 +98,8 @@ class Crew:
         for number, node in enumerate(nodes):
             work = (node.hold(number / _HELLOS_A_SECOND), node.pulse())
             self._tasks += map(asyncio.create_task, work)
+        async with asyncio.timeout(_HELLO_S):
+            await asyncio.gather(*(node.was_answered.wait() for node in nodes))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -114,15 +120,18 @@ class _Node:
         self._told: dict[int, AttemptState] = {}
         self._gone: set[int] = set()
         self._news = asyncio.Event()
+        self.was_answered = asyncio.Event()
 
     async def hold(self, after_s: float) -> None:
-        """Hold a call open, again and again, from so many seconds on."""
-        backoff = Backoff(_RETRY_CAP_S)
+        """Say hello after so many seconds, then hold a call open, again and again."""
+        backoff, hold_s = Backoff(_RETRY_CAP_S), 0.0
         await asyncio.sleep(after_s)
         while True:
             try:
-                await self._sync(HOLD_S)
+                await self._sync(hold_s)
                 backoff.reset()
+                hold_s = HOLD_S
+                self.was_answered.set()
             except CallFailed:
                 await asyncio.sleep(backoff.next_s())
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from scheduler.failpoints import reach
-from scheduler.models import Node
+from scheduler.models import Attempt, Node
 from scheduler.services.gathering import Step, afterwards, gathering
 from scheduler.services.history import lock_nodes
 from scheduler.services.nodes.health import CLOCK_OFF_S
@@ -28,10 +28,13 @@ from scheduler.services.reports import Told, report_together
 from scheduler.services.rows.updating import update_rows_reading
 from scheduler.services.sync import sync_node
 from scheduler.services.telemetry import ingest_samples
+from scheduler.services.timeline.segments import lock_devices_of
+from scheduler.services.transitions import move_nodes
 from scheduler.states import NodeState, is_enough
 from scheduler.wire.messages import SyncReply, SyncRequest
 
 _GONE = (NodeState.SILENT, NodeState.LOST)
+_BACK = {"trouble": "", "drain_requested_at__isnull": True}
 _HEARD = ("desired_revision", "state", "has_checks", "boot_id", "agent_id")
 
 
@@ -79,7 +82,7 @@ def sync_nodes(calls: Sequence[Call], *, now: datetime | None = None) -> list[An
 
 def _is_plain(call: Call) -> bool:
     """Whether only steps 1, 4 and 5 of `sync_node` have anything to do, and the first no more than
-    to note that the node was heard."""
+    to note that the node was heard, after a silence perhaps."""
     node, said = call.node, call.request
     is_same = (
         node.rival is None
@@ -88,7 +91,8 @@ def _is_plain(call: Call) -> bool:
         and (node.protocol, node.agent_version) == (said.protocol, said.agent_version)
     )
     is_well = (
-        node.state not in _GONE
+        node.state != NodeState.LOST
+        and not (node.state == NodeState.SILENT and node.drain_requested_at)
         and not node.trouble
         and abs(call.ahead_s) <= CLOCK_OFF_S
         and is_enough(node.isolation, node.pool.isolation)
@@ -129,6 +133,7 @@ def _has_news(call: Call) -> bool:
 def _take_in(calls: Sequence[Call], now: datetime) -> list[set[int]]:
     """The fences that each node may forget."""
     told = [Told(one.node, one.request.reports, one.heard_at, one.ahead_s) for one in calls]
+    _welcome_back(calls, now)
     with gathering():
         forget = report_together(told, now=now)
         for call in calls:
@@ -137,6 +142,26 @@ def _take_in(calls: Sequence[Call], now: datetime) -> list[set[int]]:
         afterwards(Step.HEAR_NODES, _hear, calls, now=now)
     reach("portal.reports-taken")
     return forget
+
+
+def _welcome_back(calls: Sequence[Call], now: datetime) -> None:
+    """Nodes that were silent are ready again, before what they report is taken in.
+
+    Raises _NotPlain where one of them is no more as its token was looked up.
+    """
+    back = {call.node.pk for call in calls if call.node.state == NodeState.SILENT}
+    if not back:
+        return
+    if connection.features.has_select_for_update:
+        # In the order of starts and stops: attempts, devices, then all nodes that this writes.
+        fences = [report.fence for call in calls for report in call.request.reports]
+        reported = Attempt.objects.filter(pk__in=fences).select_for_update(of=("self",))
+        list(reported.order_by("pk").values("pk"))
+        lock_devices_of(list(back))
+        lock_nodes([call.node.pk for call in calls])
+    silent = Node.objects.filter(pk__in=list(back), state=NodeState.SILENT, **_BACK)
+    if move_nodes(silent, NodeState.READY, now=now, kind="heard_again") != back:
+        raise _NotPlain
 
 
 def _hear(calls: Sequence[Call], *, now: datetime) -> None:

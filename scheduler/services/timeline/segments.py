@@ -83,7 +83,17 @@ def follow_attempts(ids: Sequence[int], *, now: datetime, cause: str) -> int:
 
 def follow_node(node_id: int, *, now: datetime, cause: str) -> int:
     """The same for all devices of a node."""
-    return _follow_chosen(Device.objects.filter(node=node_id), now, cause)
+    return follow_nodes([node_id], now=now, cause=cause)
+
+
+def follow_nodes(node_ids: Sequence[int], *, now: datetime, cause: str) -> int:
+    """The same for all devices of these nodes."""
+    return _follow_chosen(Device.objects.filter(node__in=node_ids), now, cause)
+
+
+def lock_devices_of(node_ids: Sequence[int]) -> None:
+    """Lock them before their nodes' own rows, as a start does."""
+    _locked(Device.objects.filter(node__in=node_ids))
 
 
 @transaction.atomic
