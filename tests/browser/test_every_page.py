@@ -11,6 +11,7 @@ from tests.browser import seeding
 from tests.browser.conftest import PATIENCE_MS, accessibility_breaches
 from tests.browser.faults import fault_pages
 from tests.browser.places import PLACES, PUBLIC, places_of
+from tests.pages.raw_words import raw_words
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 THEMES = ("light", "dark")
@@ -69,7 +70,7 @@ def test_pages_complain_about_nothing_and_fit(things, visit, person):
     """Console, content policy and other hosts are watched by the fixture; each page is loaded as
     on a desk, begins at its top, and is then made as narrow and as wide as screens are."""
     page = visit(person)
-    too_wide, scrolled = [], []
+    too_wide, scrolled, raw = [], [], []
     for address in places_of(person, things):
         page.set_viewport_size({"width": 1280, "height": 900})
         answer = page.goto(address)
@@ -77,8 +78,10 @@ def test_pages_complain_about_nothing_and_fit(things, visit, person):
         page.wait_for_load_state("load")
         if page.evaluate("scrollY"):
             scrolled.append(address)
+        if address != "/api/docs/":  # which is about names of fields
+            raw += [(address, words) for words in raw_words(page.content())]
         too_wide += widths_that_break(page)
-    assert not too_wide and not scrolled
+    assert not too_wide and not scrolled and not raw
 
 
 @pytest.mark.parametrize("person", PLACES)
