@@ -13,7 +13,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -23,6 +23,7 @@ from rich.text import Text
 from portal.cli.exits import Failure
 
 _PIPE_WIDTH = 500
+_CENT = Decimal("0.01")
 _DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _STATE_STYLES = {
     "succeeded": "green",
@@ -142,6 +143,11 @@ def ago(text: str | None) -> str:
     return span(max(0, seconds))
 
 
+def moment(text: str) -> str:
+    """A time of the API as people read it, in UTC, to the minute."""
+    return f"{text[:10]} {text[11:16]} UTC"
+
+
 def span(seconds: int) -> str:
     """A duration in its two largest units."""
     if seconds < 60:
@@ -160,8 +166,14 @@ def price(text: str, currency: str) -> str:
 
 
 def money(text: str | None, currency: str) -> str:
-    """An amount to the cent."""
-    return f"{Decimal(text).quantize(Decimal('0.01'))} {currency}" if text else "unknown"
+    """An amount to the cent, as pages write it; what would vanish to its first two digits."""
+    if not text:
+        return "unknown"
+    amount = Decimal(text)
+    step = _CENT
+    if amount and not amount.quantize(_CENT, ROUND_HALF_UP):
+        step = Decimal(1).scaleb(amount.adjusted() - 1)
+    return f"{amount.quantize(step, ROUND_HALF_UP):f} {currency}"
 
 
 class LogWriter:

@@ -13,7 +13,7 @@ from portal.cli.client import Api
 from portal.cli.composing.convert import is_batch_script, read_batch
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
-from portal.cli.output import money, price, print_json, print_line, say, span
+from portal.cli.output import moment, money, price, print_json, print_line, say, span
 from portal.cli.session import AsJson
 
 
@@ -146,10 +146,10 @@ def _show_estimate(quote_: dict[str, Any]) -> None:
     if guess is None:
         return
     if guess["start_p50_at"] and guess["start_p90_at"]:
-        when = f"{_when(guess['start_p50_at'])} (p90 {_when(guess['start_p90_at'])})"
+        when = f"{moment(guess['start_p50_at'])} (p90 {moment(guess['start_p90_at'])})"
         print_line(f"It starts about {when}. {guess['why']}".strip())
         if guess["last_start_p90_at"]:
-            print_line(f"Its last task starts by {_when(guess['last_start_p90_at'])} (p90).")
+            print_line(f"Its last task starts by {moment(guess['last_start_p90_at'])} (p90).")
     else:
         print_line(guess["why"] or "Nobody knows when it starts.")
     run = f"{span(guess['run_p50_s'])} (p90 {span(guess['run_p90_s'])})"
@@ -163,8 +163,3 @@ def _price(quote_: dict[str, Any], amount: Any) -> str:
     return (
         "an unknown amount: no price set" if amount is None else money(amount, quote_["currency"])
     )
-
-
-def _when(text: str) -> str:
-    """A moment as people read it, in UTC, to the minute."""
-    return f"{text[:10]} {text[11:16]} UTC"

@@ -41,6 +41,7 @@ def test_it_says_what_a_change_means_and_changes_nothing_when_only_asked(termina
     number = held_by(alice)
     said, remarks = alice.run("change", number, "--gpus", "2", "--dry-run")
     assert "It may cost" in said and "changed" not in said and "Nobody starts later" in remarks
+    assert "Its own start at the latest: unknown; as it is: unknown." in said
     assert alice.json("change", number, "--dry-run")["job"]["gpus_per_node"] == 1
     assert f"Job {number} is changed." in alice.run("change", number, "--gpus", "2")[0]
     alice.run("cancel", number)

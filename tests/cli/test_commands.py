@@ -213,7 +213,7 @@ def test_arrays_run_and_failed_tasks_run_again(terminal_of):
         "failed", 3, 1)  # fmt: skip
     number = str(done["id"])
     said, _ = alice.run("sets", "show", number)
-    assert "3 succeeded, 1 failed" in said
+    assert "3 succeeded, 1 failed" in said and "Cost so far: 0.00 EUR." in said
     assert number in alice.run("sets")[0]
     again = alice.json("sets", "rerun", number)
     assert (again["range"], again["rerun_of"]) == ("2", done["id"])

@@ -14,6 +14,7 @@ from portal.api.operations import ApiView, body_of, operation
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.shapes import MONEY, viewer_of
 from portal.api.v1.requesting.cancels import BulkCancelShape, proposed
+from scheduler.conf import load_conf
 from scheduler.models import JobSet
 from scheduler.selectors import sets as select
 from scheduler.services import sets as services
@@ -40,6 +41,7 @@ class SetShape(serializers.Serializer[Any]):
     done_at = serializers.DateTimeField(allow_null=True)
     done_why = serializers.CharField()
     cost = serializers.DecimalField(**MONEY, allow_null=True)
+    currency = serializers.CharField()
     created_at = serializers.DateTimeField()
     actions = serializers.ListField(child=serializers.CharField())
 
@@ -163,6 +165,7 @@ def _show(viewer: User, view: select.SetView) -> dict[str, Any]:
         "done_at": view.done_at,
         "done_why": view.done_why,
         "cost": view.cost,
+        "currency": load_conf().currency,
         "created_at": one.created_at,
         "actions": sorted(select.set_actions(viewer, view)),
     }

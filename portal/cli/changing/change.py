@@ -9,7 +9,7 @@ import typer
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.jobs import Number
-from portal.cli.output import print_json, print_line, print_table
+from portal.cli.output import moment, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
 
@@ -49,11 +49,9 @@ def change(
         print_json(answer)
         return
     impact = answer["impact"]
-    later = [
-        [one["job"] or "another team's", one["was_at"], one["then_at"] or "unknown"]
-        for one in impact["delayed"]
-    ]
-    print_table(("STARTS LATER", "WAS", "THEN"), later, "Nobody starts later.")
+    _show_starts(impact)
+    if more := impact["more_cost"]:
+        print_line(f"It costs {more} more at most.")
     if cost := impact["most_cost"]:
         was = f", instead of {cost['was']}" if cost["was"] else ""
         print_line(f"It may cost {cost['then'] or 'nobody knows what'} at most{was}.")
@@ -61,3 +59,21 @@ def change(
         print_line(f"It takes the word of: {impact['consent']}.")
     if not dry_run:
         print_line(f"Job {job} is changed.")
+
+
+def _show_starts(impact: dict[str, Any]) -> None:
+    """When the job and those behind it start at the latest, before and after."""
+    if own := impact["own"]:
+        then, was = _at(own["then_at"]), _at(own["was_at"])
+        print_line(f"Its own start at the latest: {then}; as it is: {was}.")
+    later = [
+        [one["job"] or "another's", _at(one["was_at"]), _at(one["then_at"])]
+        for one in impact["delayed"]
+    ]
+    print_table(("STARTS LATER", "WAS", "THEN"), later, "Nobody starts later.")
+    if more := impact["delayed_count"] - len(later):
+        print_line(f"{more} others start later as well.")
+
+
+def _at(when: str | None) -> str:
+    return moment(when) if when else "unknown"

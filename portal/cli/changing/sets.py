@@ -8,7 +8,7 @@ import typer
 
 from portal.cli.client import Api
 from portal.cli.config import load_config
-from portal.cli.output import ago, money, print_json, print_line, print_listed
+from portal.cli.output import ago, moment, money, print_json, print_line, print_listed
 from portal.cli.requesting.cancels import say_cancel
 from portal.cli.session import AsJson
 
@@ -48,11 +48,11 @@ def show_set(number: SetNumber, as_json: AsJson = False) -> None:
     counts = ", ".join(f"{count} {state}" for state, count in one["counts"].items() if count)
     print_line(f"Set {number} {one['name']!r}, tasks {one['range']}: {counts}.")
     if one["done_at"]:
-        print_line(f"Likely done {ago(one['done_at'])}.")
+        print_line(f"Likely done at about {moment(one['done_at'])}.")
     else:
         print_line(f"No estimate: {one['done_why']}.")
     if one["cost"] is not None:
-        print_line(f"Cost so far: {money(one['cost'], '')}.")
+        print_line(f"Cost so far: {money(one['cost'], one['currency'])}.")
     print_line(f"Its tasks: trainyard jobs --all --set {number}")
 
 
