@@ -46,6 +46,7 @@ WORDS: Mapping[str, str] = {
     "silent": "Fell silent",
     "agent_refused": "Its agent was refused",
     "heard_again": "Heard again",
+    "counted": "Said, after the database was put back, what runs there",
     "lost": "Given up as lost",
     "token_offered": "A new token waits for its agent",
     "token_renewed": "Its agent uses the new token",

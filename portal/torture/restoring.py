@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from portal.bench.apart import python
 from portal.embedded.postgres import find_binaries
 from portal.embedded.programs import BACKGROUND, BEAT, SCHEDULER, WEB
 from portal.torture import aftermath
@@ -21,9 +22,6 @@ from scheduler.invariants.rows import Row
 _PATIENCE_S = 60.0
 # Together no more than the quota of the smallest yard.
 _JOBS = 2
-# As `deploy/README.md` tells operators: a node never starts a number twice.
-_NUMBERS_ABOVE = """SELECT setval(pg_get_serial_sequence('scheduler_attempt', 'id'),
-    (SELECT coalesce(max(id), 0) + 1000000 FROM scheduler_attempt))"""
 
 
 def restore(yard: Yard, folder: Path) -> dict[str, Any]:
@@ -41,6 +39,8 @@ def restore(yard: Yard, folder: Path) -> dict[str, Any]:
     for name in servers:
         yard.supervisor.stop_program(name)
     _put_back(yard.database, dump)
+    # As `deploy/README.md` tells operators.
+    python(dict(yard.environment()), "manage.py", "restored")
     for name in reversed(servers):
         yard.supervisor.start_program(name)
     yard.wait_ready()
@@ -78,8 +78,6 @@ def _put_back(database: str, dump: Path) -> None:
         line.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         line.execute(f'CREATE DATABASE "{name}"')
     _postgres("pg_restore", "--exit-on-error", "-d", database, str(dump))
-    with psycopg.connect(database, autocommit=True) as line:
-        line.execute(_NUMBERS_ABOVE)
 
 
 def _postgres(program: str, *words: str) -> None:

@@ -86,6 +86,8 @@ class Node(models.Model):
     has_checks = models.BooleanField(default=False)
     # What its agent says of data sets that lie there: `sets`, pairs of name and MiB, and `problem`.
     data = models.JSONField(null=True, blank=True)
+    # Set where the database was put back: what it runs counts once it has seen this revision.
+    counts_from = models.BigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     # What the call at hand has shown; empty where no node speaks.

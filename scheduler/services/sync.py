@@ -30,6 +30,7 @@ from scheduler.services.nodes.identity import (
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.nodes.left_behind import note_left_behind
 from scheduler.services.nodes.orders import Asked, current_reply, known_to, replies_at
+from scheduler.services.nodes.recounting import take_count
 from scheduler.services.reports import report_attempts
 from scheduler.services.rows.updating import update_row_reading
 from scheduler.services.telemetry import ingest_samples
@@ -118,6 +119,7 @@ def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
             now=now,
             clock_ahead_s=request.sent_at - now.timestamp(),
         )
+    take_count(node, request, now=now)
     ingest_samples(node=node, request=request, now=now)
     reach("portal.reports-taken")
     return forget

@@ -17,6 +17,7 @@ from scheduler.engine.explaining.words import (
 )
 from scheduler.engine.placement import has_nodes, is_capable
 from scheduler.engine.snapshot import NODE_STATES, NONE, Flags, Request
+from scheduler.states import NodeState
 
 
 def find_infeasible(case: Case) -> Finding | None:
@@ -46,6 +47,10 @@ def find_unhealthy(case: Case) -> Finding | None:
     return Finding({**name_words(board, request), **_nodes_down(board, request)})
 
 
+# The one reason for which a node that is ready takes no work.
+_KEPT_BACK = "kept back until every node has said, after a restore, what runs there"
+
+
 def _largest(board: Board, request: Request, capable: Flags) -> str:
     """The node of the pool that comes closest, in words, and how many hold one share."""
     nodes = board.snapshot.nodes
@@ -71,7 +76,8 @@ def _nodes_down(board: Board, request: Request) -> dict[str, object]:
     here = board.in_pool[request.pool]
     closed = here & ~nodes.takes_work
     counts = np.bincount(nodes.state[closed], minlength=len(NODE_STATES))
-    words = [f"{count} {NODE_STATES[s]}" for s, count in enumerate(counts.tolist()) if count]
+    names = [_KEPT_BACK if one is NodeState.READY else str(one) for one in NODE_STATES]
+    words = [f"{count} {names[s]}" for s, count in enumerate(counts.tolist()) if count]
     gpus_missing = board.present_gpus[NONE] - board.offered_gpus[NONE]
     broken = here & nodes.takes_work & (gpus_missing > 0)
     if broken.any():

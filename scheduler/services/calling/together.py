@@ -86,6 +86,7 @@ def _is_plain(call: Call) -> bool:
     node, said = call.node, call.request
     is_same = (
         node.rival is None
+        and node.counts_from is None
         and node.last_seen_at is not None
         and (node.boot_id, node.agent_id) == (said.boot_id, said.agent_id)
         and (node.protocol, node.agent_version) == (said.protocol, said.agent_version)

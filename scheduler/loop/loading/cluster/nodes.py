@@ -32,6 +32,7 @@ _NODE_FIELDS = (
     "block",
     "rack",
     "labels",
+    "counts_from",
 )
 
 
@@ -71,6 +72,8 @@ def as_nodes(
         for name, counter in used.items():
             counter[share.node] += getattr(share, name)
     racks, blocks = places_of(nodes)
+    # A job of a database that was put back may run on a node that was not heard since.
+    is_counting = any(one is not None for one in nodes["counts_from"])
 
     def free(name: str) -> Ints:
         # A node that came back smaller holds more than it has until its jobs end.
@@ -82,7 +85,8 @@ def as_nodes(
         state=ints([_STATE_ROW[NodeState(state)] for state in nodes["state"]]),
         takes_work=flags(
             [
-                state == NodeState.READY or (pk in in_maintenance and state in _OUT)
+                not is_counting
+                and (state == NodeState.READY or (pk in in_maintenance and state in _OUT))
                 for pk, state in zip(nodes["pk"], nodes["state"], strict=True)
             ]
         ),

@@ -1,0 +1,67 @@
+"""After the database was put back, nothing starts before every node has said what it runs.
+
+A job that waits in the copy may have been started since, and run on a node that does not call yet;
+one that ran then may have been tried again elsewhere. Nodes stop what this database does not know
+as soon as they hear from it, and say so. Until all have, or were given up as lost, a start could
+run a job beside itself.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler import events
+from scheduler.conf import load_conf
+from scheduler.models import Attempt, Node, Placement
+from scheduler.services.history import record_node_event, tell_of_node
+from scheduler.services.rows.numbering import raise_numbers
+from scheduler.services.timeline.clock import CLOCK
+from scheduler.states import AttemptState, NodeState
+from scheduler.wire.messages import SyncRequest
+
+# More than were given since any copy that somebody would put back.
+_JUMP = 1_000_000
+
+
+@transaction.atomic
+def begin_recount(*, now: datetime) -> int:
+    """Call it on a database that was put back, before a server uses it; returns how many nodes have
+    to be heard.
+
+    1. Attempts are numbered above all that were handed out since the copy: a node never starts a
+       number twice.
+    2. So are the revisions of what nodes should run. One that has seen a revision from here on has
+       heard what this database wants of it, and what it says then counts.
+    3. Each has from now on the time that one has which has just been heard.
+    """
+    raise_numbers(Attempt, _JUMP)
+    return Node.objects.exclude(state=NodeState.RETIRED).update(
+        desired_revision=F("desired_revision") + _JUMP,
+        counts_from=F("desired_revision") + _JUMP,
+        last_seen_at=now,
+    )
+
+
+def take_count(node: Node, request: SyncRequest, *, now: datetime) -> None:
+    """A node that is waited for has spoken; it counts once nothing unknown is alive there."""
+    if node.counts_from is None or request.seen_revision < node.counts_from:
+        return
+    alive = {one.fence for one in request.reports if one.state is not AttemptState.ENDED}
+    given = Placement.objects.filter(node=node, attempt__in=alive)
+    if alive - set(given.values_list("attempt_id", flat=True)):
+        return
+    if Node.objects.filter(pk=node.pk, counts_from=node.counts_from).update(counts_from=None):
+        node.counts_from = None
+        record_node_event(node, "counted", now=now)
+        tell_of_node(node.pk)
+        events.wake_scheduler_on_commit()
+
+
+def end_counts_of_lost(*, now: datetime) -> int:
+    """Lost nodes are not waited for once their own supervisors have killed everything."""
+    unheard = CLOCK.older_than("last_seen_at", load_conf().lost_after, now=now)
+    lost = Node.objects.filter(unheard, state=NodeState.LOST, counts_from__isnull=False)
+    return lost.update(counts_from=None)

@@ -1,0 +1,93 @@
+"""After the database was put back, no job runs beside itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import transaction
+
+from scheduler.conf import load_conf
+from scheduler.models import Attempt, Job, Node
+from scheduler.services import reaping
+from scheduler.services.nodes import retire_node
+from scheduler.services.nodes.recounting import begin_recount, end_counts_of_lost
+from scheduler.states import JobState, WaitReason, wait_sentence
+from tests.scenes import at, ended, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def put_back(cluster, alice, project):
+    """A job that waits in the database and was started on n1 since; the attempt it knows nothing
+    of, as its node reports it."""
+    heard(1, now=at(0))
+    heard(2, now=at(0))
+    job = submit(alice, project)
+    with transaction.atomic():
+        attempt = start(job, cluster.node(1))
+        heard(1, running(attempt), now=at(1))
+        transaction.set_rollback(True)
+    return job, attempt
+
+
+def heard(number, *reports, **said):
+    """As a door hears it: the node as it is now."""
+    return sync(Node.objects.get(name=f"n{number}"), *reports, **said)
+
+
+def test_a_job_that_may_run_already_starts_only_when_its_old_attempt_has_ended(
+    cluster, put_back, scheduler
+):
+    job, unknown = put_back
+    assert begin_recount(now=at(2)) == 2
+    first = heard(1, running(unknown), now=at(3))
+    assert first.assignments == () and first.revision > 1_000_000
+    heard(2, seen_revision=heard(2, now=at(3)).revision, now=at(3))
+    scheduler.run_cycle(at(4))
+    job.refresh_from_db()
+    assert (job.state, job.wait_reason) == (JobState.QUEUED, WaitReason.NODES_UNHEALTHY)
+    assert "2 kept back until every node has said" in wait_sentence(job.wait_reason, job.wait_facts)
+    heard(1, running(unknown), seen_revision=first.revision, now=at(5))
+    scheduler.run_cycle(at(6))
+    assert not Attempt.objects.exists()
+    # Sent before it had heard what this database knows.
+    heard(1, seen_revision=3, now=at(7))
+    scheduler.run_cycle(at(8))
+    assert not Attempt.objects.exists()
+    heard(1, ended(unknown), seen_revision=first.revision, now=at(9))
+    scheduler.run_cycle(at(10))
+    again = Attempt.objects.get()
+    assert again.job_id == job.pk and again.pk > unknown.pk + 900_000
+
+
+def test_what_the_copy_knows_goes_on_and_counts(cluster, alice, project):
+    attempt = start(submit(alice, project), cluster.node(1))
+    heard(1, running(attempt), now=at(1))
+    begin_recount(now=at(2))
+    told = heard(1, running(attempt), now=at(3))
+    assert [one.fence for one in told.assignments] == [attempt.pk]
+    heard(1, running(attempt), seen_revision=told.revision, now=at(4))
+    assert Node.objects.get(name="n1").counts_from is None
+    assert Node.objects.get(name="n1").events.filter(kind="counted").count() == 1
+
+
+def test_lost_and_retired_nodes_are_not_waited_for(cluster, root, put_back, scheduler):
+    job, _ = put_back
+    begin_recount(now=at(2))
+    retire_node(actor=root, node=cluster.node(2), now=at(3))
+    late = at(3) + load_conf().lost_after
+    reaping.mark_silent(now=late)
+    assert end_counts_of_lost(now=late) == 0
+    later = late + load_conf().node_lease + timedelta(seconds=1)
+    assert reaping.mark_lost(now=later) == 1 and end_counts_of_lost(now=later) == 1
+    heard(1, now=later)
+    scheduler.run_cycle(later)
+    assert Job.objects.get(pk=job.pk).state == JobState.STARTING
+
+
+def test_the_command_says_what_comes_next(cluster, capsys):
+    call_command("restored")
+    assert "Nothing starts before 2 nodes said what runs there" in capsys.readouterr().out
