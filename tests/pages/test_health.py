@@ -20,6 +20,7 @@ from scheduler.models import (
     Reconciliation,
     SchedulerLease,
 )
+from scheduler.services.nodes.recounting import begin_recount
 from scheduler.states import NodeState
 from tests import scenes
 
@@ -109,6 +110,9 @@ def test_what_is_late_or_down_says_what_to_do(
     assert all(check.remedy for check in page.context["checks"] if check.tone == "bad")
     assert "failed at last: seal audit" in page.content.decode()
     assert "broken 2 times. The first: I2: a." in page.content.decode()
+    begin_recount(now=now)
+    said = "2 silent; nothing starts: after the restore 2 did not say what runs there."
+    assert said in client.get(HEALTH).content.decode()
 
 
 def test_a_fresh_install_is_well(client, operator, root, broker, settings, tmp_path):

@@ -195,6 +195,9 @@ def _agents(seen: Wellbeing, now: datetime) -> Check:
         return Check("Agents", Tone.LOOK, "No node is enrolled yet.", "Enrol one.", "nodes:enrol")
     said = ", ".join(f"{one.count} {state}" for state, one in counts.items())
     away = [counts[state] for state in (NodeState.SILENT, NodeState.LOST) if state in counts]
+    if unheard := sum(one.uncounted for one in seen.nodes):
+        words = f"{said}; nothing starts: after the restore {unheard} did not say what runs there."
+        return Check("Agents", Tone.BAD, words, "Retire a node that stays away.", "nodes:list")
     if away:
         oldest = min((one.oldest for one in away if one.oldest), default=None)
         since = f"; the longest was heard {_ago(oldest, now)}" if oldest else ""

@@ -25,16 +25,19 @@ from scheduler.models import (
 )
 from scheduler.states import JobState, NodeState, WaitReason
 
+_OF_NODES = (Count("pk"), Min("last_seen_at"), Count("counts_from"))
 GIVEN_UP_WITHIN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """How many nodes are in a state, and the one of them that was heard longest ago."""
+    """How many nodes are in a state, the one of them that was heard longest ago, and how many
+    have to say first, after a restore, what runs there."""
 
     state: str
     count: int
     oldest: datetime | None
+    uncounted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def wellbeing(viewer: User, *, now: datetime) -> Wellbeing:
     nodes = Node.objects.exclude(state=NodeState.RETIRED).order_by("state").values_list("state")
     return Wellbeing(
         answered_ms=answered_ms,
-        nodes=tuple(Machines(*row) for row in nodes.annotate(Count("pk"), Min("last_seen_at"))),
+        nodes=tuple(Machines(*row) for row in nodes.annotate(*_OF_NODES)),
         **moments,
         **mails,
     )
