@@ -168,7 +168,9 @@ def suite(report: Report, database: str, url: str = "") -> None:
         *pytest("tests", *ignored, *TWO, *words),
         **environment,
     )
-    report.run_processes(f"flows on {database}", *pytest("tests/flows", *words), **environment)
+    report.run_processes(
+        f"flows on {database}", *pytest("tests/flows", *TWO, *words), **environment
+    )
 
 
 def sqlite(report: Report) -> None:

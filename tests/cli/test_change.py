@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from portal.cli.changing.change import _show_starts
+
 pytestmark = [pytest.mark.stack, pytest.mark.once]
 
 HELD = ["--gpus", "1", "--memory", "128MB", "--time", "5m", "--hold", "-p", "vision/digits"]
@@ -41,12 +43,21 @@ def test_it_says_what_a_change_means_and_changes_nothing_when_only_asked(termina
     number = held_by(alice)
     said, remarks = alice.run("change", number, "--gpus", "2", "--dry-run")
     assert "It may cost" in said and "changed" not in said and "Nobody starts later" in remarks
-    assert "Its own start at the latest: unknown; as it is: unknown." in said
     assert alice.json("change", number, "--dry-run")["job"]["gpus_per_node"] == 1
     assert f"Job {number} is changed." in alice.run("change", number, "--gpus", "2")[0]
     alice.run("cancel", number)
     _, err = alice.run("change", number, "--gpus", "1", code=5)
     assert "has ended" in err
+
+
+def test_whose_start_moves_is_said_in_moments_that_people_read(capsys):
+    own = {"job": 7, "was_at": "2026-11-26T09:30:12Z", "then_at": None}
+    later = own | {"job": None, "then_at": "2026-11-26T12:00:59Z"}
+    _show_starts({"own": own, "delayed": [later], "delayed_count": 12})
+    said = capsys.readouterr().out
+    assert "Its own start at the latest: unknown; as it is: 2026-11-26 09:30 UTC." in said
+    assert "another's" in said and "2026-11-26 12:00 UTC" in said
+    assert "11 others start later as well." in said
 
 
 def test_what_cannot_be_asked_for_names_the_field_and_strangers_find_nothing(terminal_of):
