@@ -8,6 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.db import transaction
 
+from accounts.models import AuditEvent
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node
 from scheduler.services import reaping
@@ -43,6 +44,8 @@ def test_a_job_that_may_run_already_starts_only_when_its_old_attempt_has_ended(
 ):
     job, unknown = put_back
     assert begin_recount(now=at(2)) == 2
+    told = AuditEvent.objects.get(action="node.recount")
+    assert (told.actor_name, told.after) == ("", '{"nodes":2}')
     first = heard(1, running(unknown), now=at(3))
     assert first.assignments == () and first.revision > 1_000_000
     heard(2, seen_revision=heard(2, now=at(3)).revision, now=at(3))

@@ -13,6 +13,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F
 
+from accounts.services.audit import Subject, record
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, Placement
@@ -22,6 +23,7 @@ from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import AttemptState, NodeState
 from scheduler.wire.messages import SyncRequest
 
+_DATABASE = Subject("database", label="a copy of the database, put back")
 # More than were given since any copy that somebody would put back.
 _JUMP = 1_000_000
 
@@ -38,11 +40,13 @@ def begin_recount(*, now: datetime) -> int:
     3. Each has from now on the time that one has which has just been heard.
     """
     raise_numbers(Attempt, _JUMP)
-    return Node.objects.exclude(state=NodeState.RETIRED).update(
+    count = Node.objects.exclude(state=NodeState.RETIRED).update(
         desired_revision=F("desired_revision") + _JUMP,
         counts_from=F("desired_revision") + _JUMP,
         last_seen_at=now,
     )
+    record(None, "node.recount", _DATABASE, after={"nodes": count}, now=now)
+    return count
 
 
 def take_count(node: Node, request: SyncRequest, *, now: datetime) -> None:
