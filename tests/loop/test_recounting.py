@@ -14,7 +14,7 @@ from scheduler.models import Attempt, Job, Node
 from scheduler.services import reaping
 from scheduler.services.nodes import retire_node
 from scheduler.services.nodes.recounting import begin_recount, end_counts_of_lost
-from scheduler.states import JobState, WaitReason, wait_sentence
+from scheduler.states import AttemptState, JobState, WaitReason, wait_sentence
 from tests.scenes import at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
@@ -89,6 +89,19 @@ def test_lost_and_retired_nodes_are_not_waited_for(cluster, root, put_back, sche
     heard(1, now=later)
     scheduler.run_cycle(later)
     assert Job.objects.get(pk=job.pk).state == JobState.STARTING
+
+
+def test_numbers_rise_each_time_and_above_every_row(cluster, alice, project):
+    first = start(submit(alice, project), cluster.node(1)).pk
+    begin_recount(now=at(1))
+    begin_recount(now=at(1))
+    attempt = start(submit(alice, project), cluster.node(2))
+    assert (second := attempt.pk) > first + 2_000_000
+    # As a hand or an import may have left it: a row above what the database would give next.
+    attempt.pk, attempt.number, attempt.state = second + 5_000_000, 2, AttemptState.ENDED
+    attempt.save(force_insert=True)
+    begin_recount(now=at(2))
+    assert start(submit(alice, project), cluster.node(2)).pk > second + 6_000_000
 
 
 def test_the_command_says_what_comes_next(cluster, capsys):

@@ -7,15 +7,21 @@ from django.db.models import Model
 
 
 def raise_numbers(model: type[Model], by: int) -> None:
-    """Let the next row of `model` have a number above the highest one there by more than `by`."""
+    """Let the next row of `model` have a number higher by `by` than it would have had, and than any
+    row there."""
     table = model._meta.db_table
-    quoted = connection.ops.quote_name(table)
-    highest = f"(SELECT coalesce(max(id), 0) + %s FROM {quoted})"  # noqa: S608
+    highest = f"SELECT coalesce(max(id), 0) FROM {connection.ops.quote_name(table)}"  # noqa: S608
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            raised = f"SELECT setval(pg_get_serial_sequence(%s, 'id'), {highest})"
-            cursor.execute(raised, [table, by])
+            raised = f"setval(name, greatest(nextval(name), ({highest})) + %s)"
+            sequence = "(SELECT pg_get_serial_sequence(%s, 'id') AS name) AS one"
+            cursor.execute(f"SELECT {raised} FROM {sequence}", [by, table])  # noqa: S608
             return
+        cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
+        given = [seq for (seq,) in cursor.fetchall()]
+        cursor.execute(highest)
+        last = max(*given, *cursor.fetchone(), 0)
         cursor.execute("DELETE FROM sqlite_sequence WHERE name = %s", [table])
-        raised = f"INSERT INTO sqlite_sequence (name, seq) SELECT %s, {highest}"
-        cursor.execute(raised, [table, by])
+        cursor.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (%s, %s)", [table, last + by]
+        )
