@@ -9,7 +9,6 @@ from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.nodes.left_behind import give_up_left_behind
-from scheduler.services.nodes.recounting import end_counts_of_lost
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
 from scheduler.services.timeline.bookings import follow_bookings
@@ -34,7 +33,6 @@ def reap(*, now: datetime) -> int:
     return (
         reaping.mark_silent(now=now)
         + reaping.mark_lost(now=now)
-        + end_counts_of_lost(now=now)
         + give_up_left_behind(now=now)
         + reaping.revoke_unaccepted(now=now)
         + reaping.stop_overdue(now=now)

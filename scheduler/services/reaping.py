@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
@@ -19,6 +19,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import forgotten, overdue
 from scheduler.services.holding.moves import reconsider
+from scheduler.services.nodes.recounting import end_count
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
@@ -59,7 +60,8 @@ def mark_lost(*, now: datetime) -> int:
 
     A job there may have asked to run on for longer without the server; then they wait for that.
     They have been silent for a lease as well, by this clock alone: a node that calls is so never
-    lost because the server that heard it has another clock.
+    lost because the server that heard it has another clock. After a restore nobody waits for a lost
+    node any more, nor for one that was lost in the copy and does not call for as long.
     """
     conf = load_conf()
     after = conf.lost_after
@@ -68,15 +70,25 @@ def mark_lost(*, now: datetime) -> int:
     just_silent = NodeEvent.objects.filter(
         ~CLOCK.older_than("at", conf.node_lease, now=now), node=OuterRef("pk"), kind="silent"
     )
-    due = list(Node.objects.filter(unheard, ~Exists(just_silent), state=NodeState.SILENT))
+    silent = ~Exists(just_silent) & Q(state=NodeState.SILENT)
+    uncounted = Q(state=NodeState.LOST, counts_from__isnull=False)
+    due = list(Node.objects.filter(unheard, silent | uncounted))
     graces = _longest_graces(due)
     for node in due:
         after = conf.lost_after_grace(graces.get(node.pk, 0))
         if node.last_seen_at is None or CLOCK.age(node.last_seen_at, now) <= after:
             continue
+        if node.state == NodeState.LOST:
+            count += end_count(node)
+            continue
         with transaction.atomic():
             if not transitions.move_node(
-                node, NodeState.LOST, now=now, kind="lost", reason="its lease is long over"
+                node,
+                NodeState.LOST,
+                now=now,
+                kind="lost",
+                reason="its lease is long over",
+                counts_from=None,
             ):
                 continue
             count += 1

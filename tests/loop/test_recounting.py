@@ -13,8 +13,8 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node
 from scheduler.services import reaping
 from scheduler.services.nodes import retire_node
-from scheduler.services.nodes.recounting import begin_recount, end_counts_of_lost
-from scheduler.states import AttemptState, JobState, WaitReason, wait_sentence
+from scheduler.services.nodes.recounting import begin_recount
+from scheduler.states import AttemptState, JobState, NodeState, WaitReason, wait_sentence
 from tests.scenes import at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
@@ -83,11 +83,29 @@ def test_lost_and_retired_nodes_are_not_waited_for(cluster, root, put_back, sche
     retire_node(actor=root, node=cluster.node(2), now=at(3))
     late = at(3) + load_conf().lost_after
     reaping.mark_silent(now=late)
-    assert end_counts_of_lost(now=late) == 0
     later = late + load_conf().node_lease + timedelta(seconds=1)
-    assert reaping.mark_lost(now=later) == 1 and end_counts_of_lost(now=later) == 1
+    assert reaping.mark_lost(now=later) == 1
     heard(1, now=later)
     scheduler.run_cycle(later)
+    assert Job.objects.get(pk=job.pk).state == JobState.STARTING
+
+
+def test_a_node_that_was_lost_in_the_copy_may_come_back_and_is_waited_for_as_long(
+    cluster, put_back, scheduler
+):
+    job, _ = put_back
+    Node.objects.filter(name="n2").update(state=NodeState.LOST)
+    begin_recount(now=at(2))
+    seen = heard(1, now=at(3)).revision
+    almost = at(1) + load_conf().lost_after
+    heard(1, seen_revision=seen, now=almost)
+    assert reaping.mark_lost(now=almost) == 0
+    scheduler.run_cycle(almost)
+    assert Job.objects.get(pk=job.pk).state == JobState.QUEUED
+    late = at(3) + load_conf().lost_after
+    heard(1, seen_revision=seen, now=late)
+    assert reaping.mark_lost(now=late) == 1
+    scheduler.run_cycle(late)
     assert Job.objects.get(pk=job.pk).state == JobState.STARTING
 
 
@@ -96,7 +114,8 @@ def test_numbers_rise_each_time_and_above_every_row(cluster, alice, project):
     begin_recount(now=at(1))
     begin_recount(now=at(1))
     attempt = start(submit(alice, project), cluster.node(2))
-    assert (second := attempt.pk) > first + 2_000_000
+    second = attempt.pk
+    assert second > first + 2_000_000
     # As a hand or an import may have left it: a row above what the database would give next.
     attempt.pk, attempt.number, attempt.state = second + 5_000_000, 2, AttemptState.ENDED
     attempt.save(force_insert=True)

@@ -15,11 +15,9 @@ from django.db.models import F
 
 from accounts.services.audit import Subject, record
 from scheduler import events
-from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, Placement
 from scheduler.services.history import record_node_event, tell_of_node
 from scheduler.services.rows.numbering import raise_numbers
-from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import AttemptState, NodeState
 from scheduler.wire.messages import SyncRequest
 
@@ -64,8 +62,6 @@ def take_count(node: Node, request: SyncRequest, *, now: datetime) -> None:
         events.wake_scheduler_on_commit()
 
 
-def end_counts_of_lost(*, now: datetime) -> int:
-    """Lost nodes are not waited for once their own supervisors have killed everything."""
-    unheard = CLOCK.older_than("last_seen_at", load_conf().lost_after, now=now)
-    lost = Node.objects.filter(unheard, state=NodeState.LOST, counts_from__isnull=False)
-    return lost.update(counts_from=None)
+def end_count(node: Node) -> int:
+    """Nobody waits for this node's word any more; whether anybody did."""
+    return Node.objects.filter(pk=node.pk, counts_from__isnull=False).update(counts_from=None)
