@@ -34,8 +34,9 @@ def test_loop_fills_a_cluster_and_counts_statements(database):
     assert figures["database"] == database
     assert figures["first_cycle_started"] == 3
     assert figures["started_per_cycle"] >= 1
-    # 41, and 23 more once a second, when the cycle also looks for what is late.
-    assert 0 < figures["statements"] < 70
+    # 41, and some 28 more once a second, when the cycle also looks for what is late and writes down
+    # what it did; one for each of the waiting jobs would be too many.
+    assert 0 < figures["statements"] < 80
     assert {"p50", "p95"} == figures["cycle_ms"].keys() == figures["load_ms"].keys()
 
 
