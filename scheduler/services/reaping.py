@@ -19,7 +19,6 @@ from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import forgotten, overdue
 from scheduler.services.holding.moves import reconsider
-from scheduler.services.nodes.recounting import end_count
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
@@ -79,7 +78,7 @@ def mark_lost(*, now: datetime) -> int:
         if node.last_seen_at is None or CLOCK.age(node.last_seen_at, now) <= after:
             continue
         if node.state == NodeState.LOST:
-            count += end_count(node)
+            count += Node.objects.filter(pk=node.pk).update(counts_from=None)
             continue
         with transaction.atomic():
             if not transitions.move_node(

@@ -60,8 +60,3 @@ def take_count(node: Node, request: SyncRequest, *, now: datetime) -> None:
         record_node_event(node, "counted", now=now)
         tell_of_node(node.pk)
         events.wake_scheduler_on_commit()
-
-
-def end_count(node: Node) -> int:
-    """Nobody waits for this node's word any more; whether anybody did."""
-    return Node.objects.filter(pk=node.pk, counts_from__isnull=False).update(counts_from=None)
