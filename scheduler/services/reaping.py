@@ -78,7 +78,9 @@ def mark_lost(*, now: datetime) -> int:
         if node.last_seen_at is None or CLOCK.age(node.last_seen_at, now) <= after:
             continue
         if node.state == NodeState.LOST:
-            count += Node.objects.filter(pk=node.pk).update(counts_from=None)
+            # One that has called meanwhile tells by itself what runs there.
+            still = Node.objects.filter(unheard, pk=node.pk, state=NodeState.LOST)
+            count += still.update(counts_from=None)
             continue
         with transaction.atomic():
             if not transitions.move_node(

@@ -57,7 +57,7 @@ def test_whose_start_moves_is_said_in_moments_that_people_read(capsys):
     said = capsys.readouterr().out
     assert "Its own start at the latest: unknown; as it is: 2026-11-26 09:30 UTC." in said
     assert "another's" in said and "2026-11-26 12:00 UTC" in said
-    assert "11 others start later as well." in said
+    assert "And 11 more." in said
 
 
 def test_what_cannot_be_asked_for_names_the_field_and_strangers_find_nothing(terminal_of):

@@ -184,7 +184,7 @@ def test_who_says_more_or_is_not_as_it_was_is_heard_alone(cluster, gang):
 
 @pytest.fixture
 def silent(cluster, gang, single):
-    """All at work, one of them to be drained, and then nobody is heard for a lease; when it is."""
+    """All at work, and then nobody is heard for a lease; the moment at which that is noticed."""
     one, two, three, four = cluster.nodes
     sync_nodes([call(one, running(gang, master_port=29_500))], now=at(1))
     sync_nodes([call(two, running(gang, 1)), call(three, running(gang, 2))], now=at(2))

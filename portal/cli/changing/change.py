@@ -72,7 +72,7 @@ def _show_starts(impact: dict[str, Any]) -> None:
     ]
     print_table(("STARTS LATER", "WAS", "THEN"), later, "Nobody starts later.")
     if more := impact["delayed_count"] - len(later):
-        print_line(f"{more} others start later as well.")
+        print_line(f"And {more} more.")
 
 
 def _at(when: str | None) -> str:
