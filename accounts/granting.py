@@ -6,6 +6,7 @@ new version may add an action or take one from a role; `align_rights` brings wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
-from guardian.shortcuts import assign_perm
+from django.db.models import Model
 
 from accounts.held import DEPUTIES, forget_grants
 from accounts.models import (
@@ -33,14 +34,11 @@ _IN_TEAMS = (*Role.values, SERVICE_ACCOUNT.removeprefix(TEAM))
 
 def enter_service(account: User, team: Team) -> None:
     """Give a service account its rights in the team it belongs to."""
-    group = group_of(team, SERVICE_ACCOUNT.removeprefix(TEAM))
+    role = SERVICE_ACCOUNT.removeprefix(TEAM)
     # The team may be older than this kind of account, and its group have no rights yet.
-    for action in actions_of("team", SERVICE_ACCOUNT):
-        assign_perm(action, group, team)
-    for project in team.projects.all():
-        for action in actions_of("project", SERVICE_ACCOUNT):
-            assign_perm(action, group, project)
-    account.groups.add(group)
+    _grant(TeamGroupObjectPermission, [team], team, (role,))
+    _grant(ProjectGroupObjectPermission, list(team.projects.all()), team, (role,))
+    account.groups.add(group_of(team, role))
     forget_grants(account)
 
 
@@ -64,30 +62,58 @@ def enter_organisation(user: User, role: str, *, holds: bool) -> None:
 
 def group_of(team: Team, role: str) -> Group:
     """The group whose rights a membership in this role gives."""
-    return Group.objects.get_or_create(name=f"{TEAM}{team.pk}:{role}")[0]
+    return Group.objects.get_or_create(name=_name_of(team, role))[0]
 
 
 def grant_team(team: Team) -> None:
     """Give each role's group its rights on a new team."""
-    for role in _IN_TEAMS:
-        group = group_of(team, role)
-        for action in actions_of("team", TEAM + role):
-            assign_perm(action, group, team)
+    _grant(TeamGroupObjectPermission, [team], team, _IN_TEAMS)
 
 
 def grant_project(project: Project) -> None:
     """Give each role's group its rights on a new project."""
-    for role in _IN_TEAMS:
-        group = group_of(project.team, role)
-        for action in actions_of("project", TEAM + role):
-            assign_perm(action, group, project)
+    _grant(ProjectGroupObjectPermission, [project], project.team, _IN_TEAMS)
+
+
+def _grant(table: Any, things: Sequence[Model], team: Team, roles: Sequence[str]) -> None:
+    """Equals guardian's `assign_perm(action, group, thing)` for every action of every role, in a
+    constant number of statements."""
+    kind = table._meta.get_field("content_object").related_model._meta.model_name
+    groups, permissions = _groups_of(team, roles), _permissions_of(kind)
+    rows = [
+        table(group_id=group, permission_id=permissions[action], content_object_id=thing.pk)
+        for role, group in groups.items()
+        for action in actions_of(kind, TEAM + role)
+        for thing in things
+    ]
+    table.objects.bulk_create(rows, ignore_conflicts=True, batch_size=1000)
+
+
+def _groups_of(team: Team, roles: Sequence[str]) -> dict[str, int]:
+    """The id of each role's group of this team; they are made where they are missing."""
+    named = {_name_of(team, role): role for role in roles}
+    stored = Group.objects.filter(name__in=named)
+    if stored.count() < len(named):
+        Group.objects.bulk_create([Group(name=name) for name in named], ignore_conflicts=True)
+    return {named[name]: pk for pk, name in stored.values_list("pk", "name")}
+
+
+def _permissions_of(kind: str) -> dict[str, int]:
+    """The id of each action on things of this kind."""
+    of_kind = Permission.objects.filter(
+        content_type__app_label="accounts", content_type__model=kind, codename__in=TABLE[kind]
+    )
+    return dict(of_kind.values_list("codename", "pk"))
+
+
+def _name_of(team: Team, role: str) -> str:
+    return f"{TEAM}{team.pk}:{role}"
 
 
 def enter_group(user: User, team: Team, role: str) -> None:
     """Let the user's groups in this team be exactly the role's one; an empty role: none."""
-    for other in Role.values:
-        if other != role:
-            user.groups.remove(group_of(team, other))
+    others = [_name_of(team, other) for other in Role.values if other != role]
+    user.groups.remove(*Group.objects.filter(name__in=others))
     if role:
         user.groups.add(group_of(team, role))
     _renew_sessions(user)
@@ -116,11 +142,7 @@ def _align(kind: str, table: Any, team_of: dict[int, int]) -> int:
         name: pk
         for pk, name in Group.objects.filter(name__startswith=TEAM).values_list("pk", "name")
     }
-    permissions = dict(
-        Permission.objects.filter(
-            content_type__app_label="accounts", content_type__model=kind, codename__in=TABLE[kind]
-        ).values_list("codename", "pk")
-    )
+    permissions = _permissions_of(kind)
     wanted = {
         (groups[f"{TEAM}{team}:{role}"], thing, permissions[action])
         for thing, team in team_of.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from scheduler.models import Device, Node
 from scheduler.services.errors import Invalid
@@ -15,6 +16,11 @@ from scheduler.wire.messages import DeviceFacts, HostFacts
 # Cards, and seven instances on each of sixteen.
 MAX_DEVICES = 128
 _MAX_MIB = 2**40
+# What a node's word changes of a device that is known: `_facts`.
+_WRITTEN = (
+    *("node", "index", "model", "memory_mib", "link_group", "is_simulated", "is_present"),
+    *("parent", "milli", "isolation", "in_service", "health"),
+)
 
 
 def store_host(node: Node, host: HostFacts) -> None:
@@ -61,7 +67,7 @@ def store_devices(node: Node, devices: Sequence[DeviceFacts], *, now: datetime) 
             code="device_belongs_elsewhere",
         )
     instances = [device for device in devices if device.parent]
-    cards = {one.uuid: _store(node, one) for one in devices if not one.parent}
+    cards = _store(node, [one for one in devices if not one.parent])
     lost = next((one for one in instances if one.parent not in cards), None)
     if lost is not None:
         raise Invalid(f"The card of MIG instance {lost.uuid} is missing.", field="devices")
@@ -70,24 +76,40 @@ def store_devices(node: Node, devices: Sequence[DeviceFacts], *, now: datetime) 
     follow_node(node.pk, now=now, cause="inventory")
 
 
-def _store(node: Node, device: DeviceFacts, card: Device | None = None) -> Device:
-    row, _ = Device.objects.update_or_create(
-        uuid=device.uuid,
-        defaults={
-            "node": node,
-            "index": device.index,
-            "model": device.model[:96],
-            "memory_mib": device.memory_mib,
-            "link_group": device.link_group[:63],
-            "is_simulated": device.simulated,
-            "is_present": True,
-            "parent": card,
-            "milli": device.milli if card else WHOLE_MILLI,
-            "isolation": "mig" if card else "",
-            **({"in_service": True, "health": card.health} if card else {}),
-        },
-    )
-    return row
+def _store(
+    node: Node, told: Sequence[DeviceFacts], cards: Mapping[str, Device] | None = None
+) -> dict[str, Device]:
+    """The rows of these cards, or of these parts of `cards`, by UUID.
+
+    Equals `update_or_create` one by one, in three statements.
+    """
+    stored = Device.objects.filter(uuid__in=[one.uuid for one in told])
+    rows = {row.uuid: row for row in stored.select_for_update(no_key=True).order_by("pk")}
+    known = list(rows.values())
+    for one in told:
+        row = rows.setdefault(one.uuid, Device(uuid=one.uuid))
+        for name, value in _facts(node, one, (cards or {}).get(one.parent)).items():
+            setattr(row, name, value)
+    if known:
+        Device.objects.bulk_update(known, _WRITTEN)
+    Device.objects.bulk_create([row for row in rows.values() if row.pk is None])
+    return rows
+
+
+def _facts(node: Node, told: DeviceFacts, card: Device | None) -> dict[str, Any]:
+    facts = {
+        "node": node,
+        "index": told.index,
+        "model": told.model[:96],
+        "memory_mib": told.memory_mib,
+        "link_group": told.link_group[:63],
+        "is_simulated": told.simulated,
+        "is_present": True,
+        "parent": card,
+        "milli": told.milli if card else WHOLE_MILLI,
+        "isolation": "mig" if card else "",
+    }
+    return facts | ({"in_service": True, "health": card.health} if card else {})
 
 
 def _settle_parts(
@@ -103,8 +125,7 @@ def _settle_parts(
     gone = parts.filter(slot__isnull=True).exclude(uuid__in=told)
     gone |= parts.filter(slot__isnull=False, parent__uuid__in=in_mig)
     gone.update(is_present=False, in_service=False)
-    for one in instances:
-        _store(node, one, cards[one.parent])
+    _store(node, instances, cards)
     parts.filter(in_service=True).update(is_present=True)
     cut = set(parts.filter(in_service=True).values_list("parent_id", flat=True))
     every = Device.objects.filter(node=node, parent__isnull=True, uuid__in=cards)
