@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -22,10 +21,10 @@ import pytest
 
 from portal.embedded import broker
 from portal.embedded.places import Places, free_port
-from portal.embedded.postgres import create_database
 from portal.embedded.programs import LocalNode, leashed
 from portal.embedded.stack import Stack, StackOptions
 from portal.embedded.temporary import FAST_CALLERS
+from tests.laid import lay_tables
 
 PERSONAS = ("admin", "alice", "bob", "lena", "chen", "carol", "finn", "olga")
 TWO_NODES = (
@@ -100,9 +99,7 @@ def running_stack(
     folder = Path(tempfile.mkdtemp(prefix="trainyard-", dir="/tmp"))
     # Jobs have user ids of their own; they must be able to pass.
     folder.chmod(0o711)
-    if os.environ.get("DATABASE_URL"):
-        name = f"stack_{secrets.token_hex(4)}"
-        environment["DATABASE_URL"] = create_database(os.environ["DATABASE_URL"], name)
+    environment |= lay_tables(folder / "state")
     options = StackOptions(
         port=free_port() or 0,
         nodes=nodes,

@@ -156,12 +156,13 @@ def throw_away(kind: str, *, keeps_commits: bool = False) -> Iterator[str]:
         raise StackProblem(f"PostgreSQL is not installed here. Type '{problem}'.") from None
 
 
-def create_database(server_url: str, name: str) -> str:
-    """A new empty database beside the one that `server_url` names; its address."""
+def create_database(server_url: str, name: str, like: str = "template1") -> str:
+    """A new database beside the one that `server_url` names, empty or a copy of `like`, which
+    nobody may use meanwhile; its address."""
     import psycopg
 
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"')
     return f"{server_url.rpartition('/')[0]}/{name}"
 
 

@@ -18,6 +18,7 @@ BAD, CALLERS, LIMITS = (f"tests/api/test_{n}.py" for n in ("bad_input", "bad_cal
 AGENT, AUTH, JOBS = (f"tests/api/test_{n}.py" for n in ("agent", "auth", "jobs"))
 SCHEMA, ORDER, YAML = (f"tests/spec/test_{n}.py" for n in ("schema", "order", "document"))
 TERMINAL, PAGES = "tests/pages/test_terminal.py", "tests/pages/test_matrix.py"
+REFUSALS = "tests/pages/test_refusals.py"
 LOGS, REDACTION = "tests/services/test_logs.py", "tests/agent/test_redaction.py"
 SEARCH = "tests/pages/test_log_search.py"
 DEAF, FLOODS = "tests/live/test_hostile.py", "tests/flows/test_hostile_sockets.py"
@@ -65,13 +66,13 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             (BAD, "test_other_methods_are_a_405"),
             (BAD, "test_get_on_an_action_and_method_override_do_nothing"),
-            (PAGES, "test_methods_that_a_page_does_not_have_are_refused"),
+            (REFUSALS, "test_methods_that_a_page_does_not_have_are_refused"),
         ),
     ),
     51: (
         "forged forms",
         (
-            (PAGES, "test_a_form_needs_its_token_and_its_own_site"),
+            (REFUSALS, "test_a_form_needs_its_token_and_its_own_site"),
             (AUTH, "test_a_session_needs_csrf_and_our_own_origin"),
         ),
     ),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.pages.test_matrix import READ, address, people, things  # noqa: F401
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 
 def test_every_answer_carries_the_headers_of_a_strict_page(people, things, client):  # noqa: F811

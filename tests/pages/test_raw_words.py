@@ -12,6 +12,7 @@ pytestmark = pytest.mark.django_db
 __all__ = ["people", "things"]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("persona", ["alice", "root"])
 def test_no_page_shows_words_of_the_code(people, things, client, persona):
     client.force_login(people[persona])
