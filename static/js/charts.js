@@ -70,13 +70,13 @@
     }
   }
 
-  /* Without a single reading there is no chart yet: an empty one would claim a time axis. */
+  /* An empty chart would claim a time axis. */
   function draw(chart) {
     const plot = chart.querySelector(".plot");
     const figure = figureOf(chart);
     if (!plot || !figure || !window.Plotly) return;
-    if (!figure.data.some((trace) => trace.x?.length)) {
-      plot.textContent = "No readings yet.";
+    if (!figure.data.some((trace) => trace.x?.length > (trace.mode === "lines"))) {
+      plot.textContent = "A line needs two readings.";
       return;
     }
     const layout = themed(figure.layout);

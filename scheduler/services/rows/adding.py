@@ -7,7 +7,6 @@ cluster adds two for every device, a job that ends another two, and each job has
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 from django.db import connection
 from django.db.models import DateField, Model
 
-from scheduler.services.rows.updating import Saver
+from scheduler.services.rows.updating import Saver, prepared_rows
 
 # Where the database sets no limit of its own.
 _MOST_VALUES = 20_000
@@ -63,8 +62,7 @@ def _add(
     if not rows:
         return []
     table, savers = _table(connection.vendor, model, fields)
-    columns = zip(savers, zip(*rows, strict=True), strict=True)
-    ready = list(zip(*(map(_Saving(save), column) for save, column in columns), strict=True))
+    ready = prepared_rows(savers, rows)
     told = list[tuple[Any, ...]]()
     with connection.cursor() as cursor:
         for part in _parts(ready, len(fields)):
@@ -73,25 +71,6 @@ def _add(
             cursor.execute(f"{table} VALUES {values} {ending}", given)
             told += cursor.fetchall() if ending.startswith("RETURNING") else []
     return told
-
-
-class _Saving:
-    """What prepares the values of one column, equal ones once."""
-
-    def __init__(self, save: Saver) -> None:
-        self._save = save
-        self._known: dict[Any, Any] = {}
-
-    def __call__(self, value: Any) -> Any:
-        # Numbers and nothing are stored as they are.
-        if value is None or type(value) is int:
-            return value
-        if isinstance(value, dict | list):
-            return self._save(value, connection)
-        if value not in self._known:
-            plain = value.value if isinstance(value, Enum) else value
-            self._known[value] = self._save(plain, connection)
-        return self._known[value]
 
 
 def _parts(rows: list[tuple[Any, ...]], width: int) -> Iterator[list[tuple[Any, ...]]]:

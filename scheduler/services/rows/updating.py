@@ -7,11 +7,12 @@ through a dozen of them. The values are prepared by the model's own fields, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Model
 
 # Makes of a value what the database takes, for the connection it goes to.
@@ -73,18 +74,44 @@ def update_rows_reading(
     """As `update_rows`, with the columns `read` by key as the database has them."""
     head, tail, savers = _many(connection.vendor, model, fields, read)
     one = f"({', '.join(['%s'] * len(savers))})"
-    told = [_prepared(savers, (pk, *values)) for pk, values in rows]
+    told = prepared_rows(savers, [(pk, *values) for pk, values in rows])
     with connection.cursor() as cursor:
         sql = f"{head} {', '.join([one] * len(rows))}{tail}"
         cursor.execute(sql, [value for row in told for value in row])
         return {pk: tuple(row) for pk, *row in cursor.fetchall()} if read else {}
 
 
+def prepared_rows(savers: Sequence[Saver], rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """The values of each row as the database takes them, equal ones of a column prepared once."""
+    columns = zip(savers, zip(*rows, strict=True), strict=True)
+    # The connection itself: what stands for it looks for it at each of its uses.
+    here = connections[DEFAULT_DB_ALIAS]
+    return list(zip(*(_column(save, values, here) for save, values in columns), strict=True))
+
+
+def _column(save: Saver, values: Sequence[Any], here: Any) -> Iterator[Any]:
+    known: dict[Any, Any] = {}
+    for value in values:
+        if value is None or isinstance(value, int | dict | list):
+            yield _ready(save, value, here)
+        else:
+            if value not in known:
+                known[value] = _ready(save, value, here)
+            yield known[value]
+
+
 def _prepared(savers: Iterable[Saver], values: Iterable[Any]) -> list[Any]:
-    return [
-        save(value.pk if isinstance(value, Model) else value, connection)
-        for save, value in zip(savers, values, strict=True)
-    ]
+    here = connections[DEFAULT_DB_ALIAS]
+    return [_ready(save, value, here) for save, value in zip(savers, values, strict=True)]
+
+
+def _ready(save: Saver, value: Any, here: Any) -> Any:
+    # Numbers and nothing are stored as they are.
+    if value is None or type(value) is int:
+        return value
+    if isinstance(value, Model):
+        value = value.pk
+    return save(value.value if isinstance(value, Enum) else value, here)
 
 
 @lru_cache(maxsize=256)
