@@ -19,6 +19,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import forgotten, overdue
 from scheduler.services.holding.moves import reconsider
+from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
@@ -83,6 +84,7 @@ def mark_lost(*, now: datetime) -> int:
             count += still.update(counts_from=None)
             continue
         with transaction.atomic():
+            lock_node(node.pk)
             if not transitions.move_node(
                 node,
                 NodeState.LOST,

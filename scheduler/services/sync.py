@@ -32,6 +32,7 @@ from scheduler.services.nodes.left_behind import note_left_behind
 from scheduler.services.nodes.orders import Asked, current_reply, known_to, replies_at
 from scheduler.services.nodes.recounting import take_count
 from scheduler.services.reports import report_attempts
+from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_row_reading
 from scheduler.services.telemetry import ingest_samples
 from scheduler.states import NodeState
@@ -126,15 +127,16 @@ def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
 
 
 def _lock_reported(node: Node, reports: Sequence[AttemptReport]) -> None:
-    """Lock the attempts that are this node's before its own row is written.
+    """Lock the attempts that are this node's, and its devices, before its own row is written.
 
-    A stop locks its attempt and then the nodes: the other way round the two may stand opposite
-    each other for ever.
+    A stop locks its attempt and then the nodes, a start the devices: the other way round the two
+    may stand opposite each other for ever.
     """
-    if reports and connection.features.has_select_for_update:
+    if connection.features.has_select_for_update:
         fences = {report.fence for report in reports}
         here = Attempt.objects.filter(pk__in=fences, placements__node=node)
         list(here.select_for_update(of=("self",)).order_by("pk").values("pk"))
+        lock_devices_of([node.pk])
 
 
 def _take_inventory(node: Node, request: SyncRequest, now: datetime) -> None:

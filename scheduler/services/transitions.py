@@ -29,6 +29,7 @@ from scheduler.services.history import (
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.inbox.jobs import tell_of_ends
+from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.keeping.pledging import give_back
 from scheduler.services.timeline.segments import (
@@ -36,7 +37,6 @@ from scheduler.services.timeline.segments import (
     follow_devices,
     follow_node,
     follow_nodes,
-    lock_devices_of,
 )
 from scheduler.states import (
     ATTEMPT_MOVES,
@@ -177,6 +177,7 @@ def move_node(
     came_from = NodeState(node.state)
     if to not in NODE_MOVES[came_from]:
         raise IllegalMove(f"node {node.name}: {came_from} -> {to}")
+    lock_devices_of([node.pk])
     moved = Node.objects.filter(pk=node.pk, state=came_from).update(
         state=to,
         state_reason=reason[:255],

@@ -25,10 +25,10 @@ from scheduler.services.history import lock_nodes
 from scheduler.services.nodes.health import CLOCK_OFF_S
 from scheduler.services.nodes.orders import Asked, known_to, replies_at
 from scheduler.services.reports import Told, report_together
+from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_rows_reading
 from scheduler.services.sync import sync_node
 from scheduler.services.telemetry import ingest_samples
-from scheduler.services.timeline.segments import lock_devices_of
 from scheduler.services.transitions import move_nodes
 from scheduler.states import NodeState, is_enough
 from scheduler.wire.messages import SyncReply, SyncRequest

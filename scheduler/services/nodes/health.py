@@ -17,6 +17,7 @@ from scheduler.services.attempts import locked_live_attempts
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.register import require_operator
+from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.stopping import request_stop
 from scheduler.states import (
     TROUBLE_RULES,
@@ -131,6 +132,7 @@ def require_isolation(
     if isolation and isolation not in list(Isolation):
         raise Invalid(f"Choose one of {', '.join(Isolation)}, or nothing.", field="isolation")
     before, now = pool.isolation, now or timezone.now()
+    lock_devices_of(list(pool.nodes.values_list("pk", flat=True)))
     pool.isolation = isolation
     pool.save(update_fields=["isolation"])
     for node in pool.nodes.select_related("pool").exclude(state=NodeState.RETIRED):
@@ -163,6 +165,7 @@ def quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> No
 
 
 def _return_node(node: Node, now: datetime) -> None:
+    lock_devices_of([node.pk])
     # As it was read: an operator may have taken the node out by hand meanwhile.
     if not Node.objects.filter(pk=node.pk, trouble=node.trouble).update(trouble=""):
         return

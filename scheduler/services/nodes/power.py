@@ -18,6 +18,7 @@ from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.reaping import give_up_attempts_on
+from scheduler.services.rows.locking import lock_node
 from scheduler.states import NodeState
 
 _MAX_REASON = 200
@@ -35,7 +36,8 @@ def say_node_is_off(
     """
     require_operator(actor)
     now = now or timezone.now()
-    found = Node.objects.select_for_update().filter(pk=node.pk).first()
+    lock_node(node.pk)
+    found = Node.objects.filter(pk=node.pk).first()
     if found is None:
         raise NotFound
     if found.state != NodeState.SILENT:

@@ -12,6 +12,7 @@ from scheduler.models import Node
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.nodes.register import require_operator
+from scheduler.services.rows.locking import lock_node
 from scheduler.states import NodeState, Trouble
 
 # Of one that is silent nobody knows what runs there: a drain waits for its return, this does not.
@@ -44,7 +45,8 @@ def quarantine_by_hand(
     reason = " ".join(reason.split())[:_MAX_REASON]
     if not reason:
         raise Invalid("Say why, for those who wonder where the node is.", field="reason")
-    found = Node.objects.select_for_update().filter(pk=node.pk).first()
+    lock_node(node.pk)
+    found = Node.objects.filter(pk=node.pk).first()
     if found is None or found.state == NodeState.RETIRED:
         raise NotFound()
     if found.state not in QUARANTINABLE:

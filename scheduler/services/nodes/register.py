@@ -20,6 +20,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.nodes.inventory import store_devices, store_host
+from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import EndReason, NodeState, Trouble
@@ -149,6 +150,7 @@ def drain_node(
     """
     require_operator(actor)
     now = now or timezone.now()
+    lock_node(node.pk)
     node.refresh_from_db()
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired.")
@@ -184,6 +186,7 @@ def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
     """Let a drained, draining or quarantined node take work again."""
     require_operator(actor)
     now = now or timezone.now()
+    lock_node(node.pk)
     node.refresh_from_db()
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired; enrol it again to use it.")
@@ -200,7 +203,8 @@ def retire_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
     """Take a node out for good; its history stays. Refused while work is on it."""
     require_operator(actor)
     now = now or timezone.now()
-    node = Node.objects.select_for_update().filter(pk=node.pk).first() or _gone()
+    lock_node(node.pk)
+    node = Node.objects.filter(pk=node.pk).first() or _gone()
     if node.state == NodeState.RETIRED:
         return node
     if node.placements.filter(ended_at__isnull=True).exists():

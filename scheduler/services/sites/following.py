@@ -49,23 +49,17 @@ def _begin(window: MaintenanceWindow, now: datetime) -> int:
         nodes = nodes.filter(pk__in=window.nodes)
     words = f"maintenance until {window.until_at:%Y-%m-%d %H:%M} UTC"
     reason = f"{words}: {window.reason}" if window.reason else words
-    drained = [
-        node.pk
-        for node in nodes.order_by("pk")
-        if transitions.move_node(node, NodeState.DRAINING, now=now, kind="drain", reason=reason)
-    ]
-    window.drained, window.begun_at = drained, now
+    moved = transitions.move_nodes(nodes, NodeState.DRAINING, now=now, kind="drain", reason=reason)
+    window.drained, window.begun_at = sorted(moved), now
     window.save(update_fields=["drained", "begun_at"])
-    return len(drained)
+    return len(moved)
 
 
 def _end(window: MaintenanceWindow, now: datetime) -> int:
     window.ended_at = now
     window.save(update_fields=["ended_at"])
     nodes = Node.objects.filter(pk__in=window.drained, state__in=_OUT, drain_requested_at=None)
-    return sum(
-        transitions.move_node(
-            node, NodeState.READY, now=now, kind="resume", reason="maintenance is over"
-        )
-        for node in nodes.order_by("pk")
+    back = transitions.move_nodes(
+        nodes, NodeState.READY, now=now, kind="resume", reason="maintenance is over"
     )
+    return len(back)

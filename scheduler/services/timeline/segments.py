@@ -91,11 +91,6 @@ def follow_nodes(node_ids: Sequence[int], *, now: datetime, cause: str) -> int:
     return _follow_chosen(Device.objects.filter(node__in=node_ids), now, cause)
 
 
-def lock_devices_of(node_ids: Sequence[int]) -> None:
-    """Lock them before their nodes' own rows, as a start does."""
-    _locked(Device.objects.filter(node__in=node_ids))
-
-
 @transaction.atomic
 def reconcile_segments(*, now: datetime) -> int:
     """Look at every device; anything found here was missed by a service, and is logged."""

@@ -1,0 +1,31 @@
+"""Rows that are locked before they are written, in one order: attempts, devices, nodes.
+
+A stop locks its attempt and then the nodes, a start the devices and then the nodes. Who did it the
+other way round might stand opposite one of them for ever. SQLite has one writer and no such locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import connection
+
+from scheduler.models import Attempt, Device, Node, Placement
+
+
+def lock_node(node_id: int) -> None:
+    """Lock all that a decision about a node may write: the attempts that are open there, its
+    devices, its own row."""
+    if connection.features.has_select_for_update:
+        here = Placement.objects.filter(node=node_id, ended_at__isnull=True)
+        attempts = Attempt.objects.filter(pk__in=here.values("attempt"))
+        list(attempts.select_for_update(of=("self",)).order_by("pk").values_list("pk"))
+        lock_devices_of([node_id])
+        list(Node.objects.select_for_update().filter(pk=node_id).values_list("pk"))
+
+
+def lock_devices_of(node_ids: Sequence[int]) -> None:
+    """Lock the devices of these nodes, before the nodes' own rows."""
+    if connection.features.has_select_for_update:
+        devices = Device.objects.filter(node__in=node_ids).order_by("pk")
+        list(devices.select_for_update(no_key=True).values_list("pk"))
