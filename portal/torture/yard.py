@@ -192,11 +192,11 @@ class Yard(Stack):
         return sum(by_s for _, by_s in self.steps)
 
     def new_boot(self, node: str) -> None:
-        """From its agent's next start on, this node has been started anew."""
+        """From its agent's next start on, this node was started anew; a full disk has room too."""
         path = self.places.node(node) / "boot-id"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(str(uuid.uuid4()), encoding="ascii")
-        fresh.rename(path)
+        path.touch()
+        with path.open("r+", encoding="ascii") as file:
+            file.write(str(uuid.uuid4()))
 
     def _programs(self, has_own_broker: bool) -> list[Program]:
         found = []
