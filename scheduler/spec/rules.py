@@ -83,6 +83,20 @@ def written_rules(rules: Rules) -> dict[str, str]:
     return {field: _written(field, rule) for field, rule in rules.items()}
 
 
+def rule_words(rules: Rules) -> dict[str, str]:
+    """Each for people: `locked`, `12h at most`, `1 to 8`, `urgent, normal`."""
+    return {field: _in_words(rule, _written(field, rule)) for field, rule in rules.items()}
+
+
+def _in_words(rule: Mapping[str, Any], written: str) -> str:
+    if LOCKED in rule or "choices" in rule:
+        return written
+    least, _, most = written.partition("..")
+    if least and most:
+        return f"{least} to {most}"
+    return f"{least} at least" if least else f"{most} at most"
+
+
 def rule_problems(rules: Rules, document: Mapping[str, Any], spec: JobSpec) -> list[SpecProblem]:
     """What of a job the rules of its template forbid; `document` is the template's."""
     held = spec.document()

@@ -245,7 +245,7 @@ def test_a_lead_keeps_the_form_as_a_template(client, lead, project, yard):
     made = client.post(reverse("templates:new"), sent)
     assert made.status_code == 302, made.context["form"].errors
     page = client.get(made.url).content.decode()
-    assert "retries: 3" in page and "0..3" in page
+    assert "retries: 3" in page and "0 to 3" in page
     refused = client.post(reverse("templates:new"), sent | {"rules": "retries: often"})
     assert "whole number" in str(refused.context["form"].errors["rules"])
 

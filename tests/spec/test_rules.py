@@ -6,7 +6,13 @@ import pytest
 
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.spec.partial import read_partial
-from scheduler.spec.rules import read_rule_lines, read_rules, rule_problems, written_rules
+from scheduler.spec.rules import (
+    read_rule_lines,
+    read_rules,
+    rule_problems,
+    rule_words,
+    written_rules,
+)
 from scheduler.spec.schema import JobSpec
 
 JOB = {"name": "x", "project": "vision/digits", "script": "true"}
@@ -77,3 +83,22 @@ def test_every_field_can_be_locked_at_its_default():
     spec = parse_spec({**JOB, "command": "", "script": "true"})
     for field in JobSpec.model_fields.keys() - {"apiVersion", "kind", "name", "project", "script"}:
         assert rule_problems(read_rules({field: "locked"}), {}, spec) == [], field
+
+
+def test_people_are_told_in_words():
+    told = {
+        "script": "locked",
+        "gpus_per_node": "1..8",
+        "nodes": "2..",
+        "time_limit": "..12h",
+        "tier": ["urgent", "normal"],
+        "memory": ["64GiB"],
+    }
+    assert rule_words(read_rules(told)) == {
+        "script": "locked",
+        "gpus_per_node": "1 to 8",
+        "nodes": "2 at least",
+        "time_limit": "12h at most",
+        "tier": "urgent, normal",
+        "memory": "64GiB",
+    }

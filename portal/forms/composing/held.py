@@ -9,12 +9,12 @@ from django import forms
 
 from portal.forms.job_text import GROUPED
 from portal.forms.jobs import JobForm
-from scheduler.spec.rules import LOCKED, Rules, written_rules
+from scheduler.spec.rules import LOCKED, Rules, rule_words
 
 
 def hold_to(form: JobForm, rules: Rules) -> None:
     """Lock and bound the fields of a form whose `initial` comes from the template."""
-    words = written_rules(rules)
+    words = rule_words(rules)
     for path, rule in rules.items():
         for name in GROUPED[path].values() if path in GROUPED else (path,):
             if name in form.fields:
@@ -27,7 +27,7 @@ def _hold(field: forms.Field, rule: Mapping[str, Any], words: str) -> None:
         field.disabled = True
         field.help_text = "Locked by the template."
         return
-    field.help_text = f"By the template: {_told(words)}."
+    field.help_text = f"By the template: {words}."
     if "choices" in rule and isinstance(field, forms.ChoiceField):
         allowed = {str(one) for one in rule["choices"]}
         offered = [one for one in cast(list[Any], field.choices) if str(one[0]) in allowed]
@@ -36,13 +36,3 @@ def _hold(field: forms.Field, rule: Mapping[str, Any], words: str) -> None:
         ends = {end: rule[end] for end in ("min", "max") if end in rule}
         if isinstance(field.widget, forms.NumberInput):
             field.widget.attrs |= ends
-
-
-def _told(words: str) -> str:
-    """A range as people say it: `1..8`, `..12h`, `2..`; choices as they are."""
-    least, dots, most = words.partition("..")
-    if not dots:
-        return words
-    if least and most:
-        return f"{least} to {most}"
-    return f"{most} at most" if most else f"{least} at least"

@@ -34,7 +34,7 @@ from scheduler.services.composing.templates import (
 )
 from scheduler.spec import SpecInvalid
 from scheduler.spec.partial import read_partial
-from scheduler.spec.rules import written_rules
+from scheduler.spec.rules import rule_words
 
 
 @page("GET")
@@ -61,7 +61,7 @@ def template_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
         "version": version,
         "versions": leaf_of(request, versions, "page", size=30),
         "spec_text": template_text(version.document),
-        "rules": written_rules(version.rules),
+        "rules": rule_words(version.rules),
         "may_write": may_write(viewer, template),
         "fork_teams": writable_teams(viewer),
         "problems": problems,

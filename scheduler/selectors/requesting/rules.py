@@ -48,7 +48,7 @@ class Routing:
             found.append(
                 "No cost brings finance in."
                 if self.money_limit is None
-                else f"Finance decides too above {self.money_limit.normalize():f} {currency} "
+                else f"Finance decides too above {self.money_limit.normalize():,f} {currency} "
                 "a month."
             )
         if self.auto_up_to is not None:
