@@ -76,7 +76,7 @@ PLACES = (
     Place("Teams & projects", "teams:list", "team", "members invite", key="g t"),
     Place("Costs", "costs:overview", "money", "usage spend gpu-hours"),
     Place("Finance", "finance:index", "money", "reports statements", key="g f"),
-    Place("Periods", "finance:periods", "period", "close month books", "read_books"),
+    Place("Months", "finance:periods", "period", "close period books", "read_books"),
     Place("Prices", "finance:prices", "rate", "rates card", "read_books"),
     Place("Adjustments", "finance:adjustments", "money", "credit correction", "read_books"),
     Place("Money budgets", "finance:budgets", "money", "limit hard stop", "read_books"),
