@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
-from accounts.granting import align_rights
-from accounts.models import AuditEvent, Project, RoleGrant, Team, TeamGroupObjectPermission, User
+from accounts.granting import align_rights, grant_project
+from accounts.models import (
+    AuditEvent,
+    Project,
+    ProjectGroupObjectPermission,
+    RoleGrant,
+    Team,
+    TeamGroupObjectPermission,
+    User,
+)
 from accounts.permissions import can, people_who_can, projects_visible_to, teams_visible_to
 from accounts.policy import COLUMNS, TABLE, TEAM, actions_of, full_name
 from accounts.selectors import role_grants
@@ -154,6 +162,22 @@ def test_stored_rights_follow_the_table(root, team, project, alice, lead):
     assert align_rights() == 2
     assert can(anew(lead), "approve_requests", team)
     assert not can(anew(alice), "manage_team", team)
+
+
+def test_rights_on_a_project_take_four_statements(root, team, django_assert_num_queries):
+    """However many actions and roles there are; again they change nothing."""
+    project = create_project(actor=root, team=team, name="Third")
+    before = ProjectGroupObjectPermission.objects.filter(content_object=project)
+    there = sorted(before.values_list("group__name", "permission__codename"))
+    wanted = {role: actions_of("project", TEAM + role) for role in ("member", "lead", "service")}
+    assert all(
+        (f"{TEAM}{team.pk}:{role}", action) in there
+        for role, actions in wanted.items()
+        for action in actions
+    )
+    with django_assert_num_queries(4):  # groups counted and read, permissions, rights
+        grant_project(project)
+    assert sorted(before.values_list("group__name", "permission__codename")) == there
 
 
 def test_every_role_of_a_team_has_what_the_table_says(root, team, project, alice):
