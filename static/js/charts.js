@@ -70,13 +70,13 @@
     }
   }
 
-  /* An empty chart would claim a time axis. */
+  /* A line needs two readings. */
   function draw(chart) {
     const plot = chart.querySelector(".plot");
     const figure = figureOf(chart);
     if (!plot || !figure || !window.Plotly) return;
-    if (!figure.data.some((trace) => trace.x?.length > (trace.mode === "lines"))) {
-      plot.textContent = "A line needs two readings.";
+    if (!figure.data.some((trace) => trace.x?.length > (trace.mode === "lines" ? 1 : 0))) {
+      plot.textContent = "Too few readings.";
       return;
     }
     const layout = themed(figure.layout);

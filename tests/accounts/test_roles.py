@@ -167,8 +167,8 @@ def test_stored_rights_follow_the_table(root, team, project, alice, lead):
 def test_rights_on_a_project_take_four_statements(root, team, django_assert_num_queries):
     """However many actions and roles there are; again they change nothing."""
     project = create_project(actor=root, team=team, name="Third")
-    before = ProjectGroupObjectPermission.objects.filter(content_object=project)
-    there = sorted(before.values_list("group__name", "permission__codename"))
+    rights = ProjectGroupObjectPermission.objects.filter(content_object=project)
+    there = sorted(rights.values_list("group__name", "permission__codename"))
     wanted = {role: actions_of("project", TEAM + role) for role in ("member", "lead", "service")}
     assert all(
         (f"{TEAM}{team.pk}:{role}", action) in there
@@ -177,7 +177,7 @@ def test_rights_on_a_project_take_four_statements(root, team, django_assert_num_
     )
     with django_assert_num_queries(4):  # groups counted and read, permissions, rights
         grant_project(project)
-    assert sorted(before.values_list("group__name", "permission__codename")) == there
+    assert sorted(rights.values_list("group__name", "permission__codename")) == there
 
 
 def test_every_role_of_a_team_has_what_the_table_says(root, team, project, alice):

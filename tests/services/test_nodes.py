@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Device, Node
@@ -19,6 +21,7 @@ from scheduler.services.nodes import (
     resume_node,
     retire_node,
 )
+from scheduler.services.nodes.inventory import store_devices
 from scheduler.states import EndReason, NodeState, Trouble
 from tests import scenes
 from tests.scenes import NOON, at, ended, enrol_request, running, start, submit, sync
@@ -77,6 +80,18 @@ def test_impossible_inventories_are_refused_whole(cluster, secret):
         with pytest.raises(Invalid):
             enrol_node(request=replace(good, devices=devices), now=NOON)
     assert not Node.objects.filter(name="n3").exists()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_cards_take_as_many_statements_however_many_there_are(cluster, is_known):
+    def count(name, gpus):
+        scenes.add_node(cluster, name, gpus if is_known else 1)
+        with CaptureQueriesContext(connection) as seen:
+            store_devices(cluster.nodes[-1], enrol_request("", name, gpus).devices, now=at(1))
+        assert cluster.nodes[-1].devices.filter(is_present=True).count() == gpus
+        return len(seen)
+
+    assert count("small", 2) == count("large", 12)
 
 
 def test_only_operators_issue_tokens_drain_and_resume(cluster, alice, lead):

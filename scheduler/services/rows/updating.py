@@ -106,7 +106,7 @@ def _prepared(savers: Iterable[Saver], values: Iterable[Any]) -> list[Any]:
 
 
 def _ready(save: Saver, value: Any, here: Any) -> Any:
-    # Numbers and nothing are stored as they are.
+    # Whole numbers and nothing are stored as they are; no text and no JSON is given as a number.
     if value is None or type(value) is int:
         return value
     if isinstance(value, Model):
