@@ -11,6 +11,8 @@ from typing import Any
 _LONGEST = 200
 _NOTHING = {None, "none", "empty", "no"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*\+00:00")
+# As sums and prices are stored; nobody reads zeros behind the cents.
+_SUM = re.compile(r"(-?\d+\.\d\d\d*?)0+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +66,9 @@ def _said(value: Any) -> Iterator[str]:
         yield "; ".join(rows) or "none"
     else:
         text = str(value)
-        # A moment as people write it; the file and the list over REST have it in full.
-        yield text[:16].replace("T", " ") if _TIME.fullmatch(text) else text or "empty"
+        # A moment and a sum as people write them; the file and REST have them in full.
+        if _TIME.fullmatch(text):
+            text = text[:16].replace("T", " ")
+        elif found := _SUM.fullmatch(text):
+            text = found[1]
+        yield text or "empty"

@@ -67,13 +67,7 @@ def _second(starts: list[int], seconds: list[int], line: int) -> str:
 
 
 def _row(line: RenderedLine, came: str, gap: str) -> str:
-    css, shown = "ln", line.html
-    if line.text.startswith("::"):
-        if line.text.startswith(GROUP):
-            name = escape(line.text.removeprefix(GROUP).strip() or "group")
-            css, shown = "ln lg", f'<button type="button" class="fold">{name}</button>'
-        elif line.text.rstrip() == GROUP_END:
-            css, shown = "ln le", ""
+    css, shown = _grouped(line, '<button type="button" class="fold">{}</button>')
     if line.cut_bytes:
         shown += ' <button type="button" class="lnk whole">show it</button>'
     above = f'<p class="gap">{escape(gap)}</p>' if gap else ""
@@ -81,6 +75,16 @@ def _row(line: RenderedLine, came: str, gap: str) -> str:
         f'<div class="{css}" id="L{line.number}"{came}>{above}'
         f'<a href="#L{line.number}">{line.number}</a><span>{shown}</span></div>'
     )
+
+
+def _grouped(line: RenderedLine, head: str) -> tuple[str, str]:
+    """Classes and content of a line; the name of a group stands in `head`. Its end is not shown,
+    but for what stands above it."""
+    if line.text.startswith(GROUP):
+        return "ln lg", head.format(escape(line.text.removeprefix(GROUP).strip() or "group"))
+    if line.text.startswith("::") and line.text.rstrip() == GROUP_END:
+        return "ln le", ""
+    return "ln", line.html
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +105,23 @@ def merged_rows(
 ) -> SafeString:
     """Rows by time with the time of each and a link to its line in the log of its rank.
 
-    `urls`: by rank the address of its log. Marks of groups are lines like others here.
+    `urls`: by rank the address of its log. A group's name heads it and its end is no line; nothing
+    folds here, where lines of other ranks stand among them.
     """
     ordered = sorted(rows, key=lambda row: (row.at, row.rank, row.line.number))
     return mark_safe(  # noqa: S308 - portal.terminal escapes all it lets through
-        "".join(
-            f'<div class="ln{" hit" if row.is_hit else ""}"'
-            f' data-at="{timezone.localtime(row.at):%H:%M:%S}">{_above(row, urls[row.rank])}'
-            f'<a href="{escape(urls[row.rank])}#L{row.line.number}">'
-            f"{f'<b>{row.rank}</b> ' if with_rank else ''}{row.line.number}</a>"
-            f"<span>{row.line.html}</span></div>"
-            for row in ordered
-        )
+        "".join(_merged_row(row, urls[row.rank], with_rank) for row in ordered)
+    )
+
+
+def _merged_row(row: MergedRow, url: str, with_rank: bool) -> str:
+    css, shown = _grouped(row.line, "{}")
+    rank = f"<b>{row.rank}</b> " if with_rank else ""
+    return (
+        f'<div class="{css}{" hit" if row.is_hit else ""}"'
+        f' data-at="{timezone.localtime(row.at):%H:%M:%S}">{_above(row, url)}'
+        f'<a href="{escape(url)}#L{row.line.number}">{rank}{row.line.number}</a>'
+        f"<span>{shown}</span></div>"
     )
 
 

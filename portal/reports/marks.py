@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from portal.reports.charts import Chart
@@ -14,6 +14,8 @@ from scheduler.states import EndReason, end_sentence
 # With more of one kind their words would lie over each other; the list has them all.
 WORDS_AT_MOST = 4
 DRAWN_AT_MOST = 60
+# Words nearer to each other than this share of the chart lie over each other on a phone.
+_APART = 0.05
 _PREEMPTED = "preempted"
 
 
@@ -51,16 +53,12 @@ def marks_of(attempt: Attempt, events: Iterable[JobEvent]) -> list[Mark]:
 def with_marks(
     charts: Sequence[Chart], marks: Sequence[Mark], *, since: datetime, until: datetime
 ) -> list[Chart]:
-    """The same charts with the marks of this time in them; a checkpoint a minute is no crowd."""
+    """The same charts with the marks of this time in them, and words where there is room."""
     shown = [mark for mark in marks if since <= mark.at <= until]
-    crowded = sum(mark.word == "checkpoint" for mark in shown) > WORDS_AT_MOST
+    drawn = shown[-DRAWN_AT_MOST:]
     layout = {
-        "shapes": [_line(mark) for mark in shown[-DRAWN_AT_MOST:]],
-        "annotations": [
-            _words(mark)
-            for mark in shown[-DRAWN_AT_MOST:]
-            if mark.word and not (crowded and mark.word == "checkpoint")
-        ],
+        "shapes": [_line(mark) for mark in drawn],
+        "annotations": [_words(mark) for mark in _with_room(drawn, (until - since) * _APART)],
     }
     return [
         replace(chart, figure={**chart.figure, "layout": {**chart.figure["layout"], **layout}})
@@ -68,6 +66,17 @@ def with_marks(
         else chart
         for chart in charts
     ]
+
+
+def _with_room(marks: Sequence[Mark], apart: timedelta) -> list[Mark]:
+    """Those whose words have room: an end and a stop before a checkpoint beside them."""
+    points = [mark for mark in marks if mark.word == "checkpoint"]
+    turns = [mark for mark in marks if mark.word not in ("", "checkpoint")]
+    kept: list[Mark] = []
+    for mark in (*reversed(turns), *(points if len(points) <= WORDS_AT_MOST else ())):
+        if all(abs(mark.at - other.at) >= apart for other in kept):
+            kept.append(mark)
+    return sorted(kept, key=lambda mark: mark.at)
 
 
 def _stamp(at: datetime) -> str:

@@ -24,6 +24,7 @@ _KIND_FIELDS = (
     "gpus_per_node",
     "spec__command",
     "spec__script",
+    "spec__session__app",
     "template_use__version__template",
 )
 # A job goes first once it has waited so much longer than the largest backlog would take, the

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.learning import EndChances, RunTimes, entry_point
+from scheduler.engine.learning import EndChances, RunTimes, entry_point, kind_of, kind_of_spec
 from scheduler.engine.learning.hazards import SHAPE
 from scheduler.engine.snapshot import floats, ints
 
@@ -50,12 +50,21 @@ def test_those_from_the_same_template_tell_before_those_of_the_same_program():
     assert (times.ahead_s(short, 0), times.ahead_s(long, 0)) == (10, 1000)
     # Without a template all runs of the program tell, and so for one that nobody has run yet.
     assert times.ahead_s(plain, 0) == times.ahead_s((1, "python train.py", 4, 7), 0) == 100
-    told = times.spread_s(1, ["python", "train.py"], "", 4, 5)
-    assert told == (10, 10, 3, "from the same template on as many GPUs")
-    assert times.spread_s(1, ["python", "train.py"], "", 4)[2:] == (
-        7,
-        "of the same program on as many GPUs",
-    )
+    assert times.spread_s(short) == (10, 10, 3, "from the same template on as many GPUs")
+    assert times.spread_s(plain)[2:] == (7, "of the same program on as many GPUs")
+
+
+def test_sessions_and_jobs_tell_nothing_of_each_other():
+    shell, notebook = (kind_of(1, 1, 4, None, None, app) for app in ("shell", "jupyter"))
+    served = kind_of_spec(2, 1, 1, {"session": {"app": "command"}, "command": ["python", "app.py"]})
+    times = RunTimes([(TRAIN, 10.0)] * 5)
+    assert times.ahead_s(shell, 0) == math.inf
+    assert times.spread_s(shell) is None
+    times = RunTimes([(TRAIN, 10.0)] * 2 + [(shell, 7200.0)] * 3)
+    assert times.spread_s(TRAIN) is None
+    assert times.spread_s(shell)[2:] == (3, "of such sessions on as many GPUs")
+    assert times.spread_s(notebook)[2:] == (3, "of the project's sessions")
+    assert times.spread_s(served)[2:] == (3, "of all sessions")
 
 
 def test_nothing_is_known_at_first():

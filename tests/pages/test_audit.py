@@ -170,5 +170,7 @@ def test_changes_are_said_calmly():
         ("gone", "x", None),
         ("new", None, "1, 2"),
     ]
+    (sums,) = changes('{"a":"12500.0000000000"}', '{"a":"0.0512300000"}')
+    assert (sums.before, sums.after) == ("12500.00", "0.05123")
     assert changes("", "") == []
     assert len(changes("", '{"a":"' + "x" * 500 + '"}')[0].after or "") == 200

@@ -154,3 +154,14 @@ def test_the_silence_of_a_node_stands_among_the_lines_of_all(client, alice, job)
     )
     text = lines(client, job)[0].content.decode()
     assert f"{node.name} (rank 1) was not heard since" in text and "has not come back" in text
+
+
+def test_a_group_is_named_and_its_end_is_no_line(client, root, alice, project):
+    cluster = scenes.build_cluster(root, nodes=1)
+    job = scenes.submit(alice, project)
+    attempt = scenes.start(job, cluster.node(1))
+    scenes.write_log(cluster.node(1), attempt, b"::group::set up <b>\nready\n::endgroup::\nover\n")
+    client.force_login(alice)
+    page, found = lines(client, job)
+    assert [words for _, _, words in found] == ["set up &lt;b&gt;", "ready", "", "over"]
+    assert page.content.decode().count('<div class="ln le"') == 1

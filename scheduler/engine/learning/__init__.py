@@ -5,6 +5,22 @@ order `las` goes by, `chances.py` that index of jobs that are known by their kin
 """
 
 from scheduler.engine.learning.chances import EndChances, Run
-from scheduler.engine.learning.run_times import LEAST_RUNS, Kind, RunTimes, entry_point, kind_of
+from scheduler.engine.learning.run_times import (
+    LEAST_RUNS,
+    Kind,
+    RunTimes,
+    entry_point,
+    kind_of,
+    kind_of_spec,
+)
 
-__all__ = ["LEAST_RUNS", "EndChances", "Kind", "Run", "RunTimes", "entry_point", "kind_of"]
+__all__ = [
+    "LEAST_RUNS",
+    "EndChances",
+    "Kind",
+    "Run",
+    "RunTimes",
+    "entry_point",
+    "kind_of",
+    "kind_of_spec",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +21,14 @@ _ALIKE = (
     "of the project on as many GPUs",
     "on as many GPUs",
     "of all jobs",
+)
+# Sessions last as long as somebody stays: nothing that ends by itself tells anything of them.
+_SESSION = ":session "
+_SESSIONS_ALIKE = (
+    "from the same template on as many GPUs",
+    "of such sessions on as many GPUs",
+    "of the project's sessions",
+    "of all sessions",
 )
 
 
@@ -42,22 +50,32 @@ def kind_of(
     gpus_per_node: int,
     command: object,
     script: object,
+    app: object = None,
     template: int | None = None,
 ) -> Kind:
-    """What a job is alike with, from its columns and its spec as it was stored."""
+    """What a job is alike with, from its columns and its spec as it was stored; `app` is that of a
+    session."""
     words = command if isinstance(command, list) else []
-    return (
-        project,
-        entry_point(words, script if isinstance(script, str) else ""),
-        nodes * gpus_per_node,
-        template or 0,
-    )
+    program = entry_point(words, script if isinstance(script, str) else "")
+    if isinstance(app, str) and app:
+        program = f"{_SESSION}{app} {program}"
+    return project, program, nodes * gpus_per_node, template or 0
+
+
+def kind_of_spec(
+    project: int, nodes: int, gpus_per_node: int, spec: Mapping[str, object], template: int = 0
+) -> Kind:
+    """The same of a whole spec, as it was stored."""
+    session = spec.get("session")
+    app = session.get("app") if isinstance(session, Mapping) else None
+    words = (spec.get("command"), spec.get("script"))
+    return kind_of(project, nodes, gpus_per_node, *words, app, template)
 
 
 class RunTimes:
     """Run times of ended jobs in seconds: of one template and program, of one program, of a project
     with as many GPUs, of as many GPUs, of all; the first of these that has `LEAST_RUNS` longer than
-    the job has run tells.
+    the job has run tells. Of sessions only sessions tell, and of other jobs no session does.
     """
 
     def __init__(self, runs: Iterable[tuple[Kind, float]] = ()) -> None:
@@ -80,15 +98,13 @@ class RunTimes:
                 return max(1.0, float(np.median(longer)) - attained_s)
         return float("inf")
 
-    def spread_s(
-        self, project: int, command: Iterable[str], script: str, gpus: int, template: int = 0
-    ) -> tuple[float, float, int, str] | None:
+    def spread_s(self, kind: Kind) -> tuple[float, float, int, str] | None:
         """p50 and p90 of the run times of a new job, of how many runs, and how these are alike.
 
         None while no level has `LEAST_RUNS`.
         """
-        kind: Kind = project, entry_point(command, script), gpus, template
-        for level, alike in zip(_levels(kind), _ALIKE[0 if template else 1 :], strict=True):
+        alike_in = _SESSIONS_ALIKE if kind[1].startswith(_SESSION) else _ALIKE
+        for level, alike in zip(_levels(kind), alike_in[0 if kind[3] else 1 :], strict=True):
             runs = self._runs.get(level)
             if runs is not None and len(runs) >= LEAST_RUNS:
                 p50_s, p90_s = np.quantile(runs, [0.5, 0.9]).tolist()
@@ -99,4 +115,6 @@ class RunTimes:
 def _levels(kind: Kind) -> tuple[tuple[object, ...], ...]:
     project, program, gpus, template = kind
     own = (kind,) if template else ()
+    if program.startswith(_SESSION):
+        return *own, (project, program, gpus), (_SESSION, project), (_SESSION,)
     return *own, (project, program, gpus), (project, gpus), (gpus,), ()

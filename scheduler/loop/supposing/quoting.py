@@ -17,6 +17,7 @@ from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.selectors import get_visible_project
 from scheduler.conf import load_conf
+from scheduler.engine.learning import kind_of, kind_of_spec
 from scheduler.loop.foreseeing import Start, Starts, starts_of
 from scheduler.loop.learning import read_run_times
 from scheduler.models import Job, Pool
@@ -90,8 +91,10 @@ def _cost(quote: Quote, run_s: int) -> Decimal | None:
 def _run_times(actor: User, spec: JobSpec, template: int) -> tuple[int, int, str]:
     """p50 and p90 in seconds, at most the limit, and what they were learnt from."""
     project = get_visible_project(actor, spec.project)
-    found = read_run_times().spread_s(project.pk, spec.command, spec.script, spec.gpus, template)
-    return _within(found, spec.time_limit)
+    size = (int(spec.nodes), spec.gpus_per_node)
+    app = spec.session.app if spec.session else None
+    kind = kind_of(project.pk, *size, list(spec.command), spec.script, app, template)
+    return _within(read_run_times().spread_s(kind), spec.time_limit)
 
 
 def _within(found: tuple[float, float, int, str] | None, limit_s: int) -> tuple[int, int, str]:
@@ -122,10 +125,8 @@ def quote_waiting(viewer: User, job: Job, *, now: datetime) -> WaitingQuote:
     """Of a job whose costs the viewer may see; else raises Forbidden. Seven queries at most."""
     if not may_see_cost(viewer, job):
         raise Forbidden("Your role may see this job, but not what it costs.")
-    spec = job.spec
-    words = (spec.get("command") or (), spec.get("script") or "")
-    found = read_run_times().spread_s(job.project_id, *words, job.gpus)
-    run_p50_s, run_p90_s, basis = _within(found, job.time_limit_s)
+    kind = kind_of_spec(job.project_id, job.nodes, job.gpus_per_node, job.spec)
+    run_p50_s, run_p90_s, basis = _within(read_run_times().spread_s(kind), job.time_limit_s)
     steps = Worst(now).steps_of(job) if job.gpus else 0
     worst = None if steps is None else from_steps(steps)
     price = None

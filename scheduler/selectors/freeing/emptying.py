@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import Count
 
 from accounts.models import User
-from scheduler.engine.learning import Kind, RunTimes, kind_of
+from scheduler.engine.learning import Kind, RunTimes, kind_of, kind_of_spec
 from scheduler.models import Allocation, Attempt, Job, Node
 from scheduler.selectors.calendar.plans import may_see
 from scheduler.states import AttemptState, EndReason, JobState
@@ -24,7 +24,7 @@ from scheduler.states import AttemptState, EndReason, JobState
 # The latest so many runs of the projects that hold the nodes tell.
 LEARN_FROM = 400
 _KIND = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script",
-         "template_use__version__template")  # fmt: skip
+         "spec__session__app", "template_use__version__template")  # fmt: skip
 _HELD = ("placement__node", "placement__attempt", "placement__attempt__started_at",
          "placement__attempt__assigned_at", "placement__attempt__extended_to_s")  # fmt: skip
 
@@ -111,8 +111,7 @@ def likely_end(job: Job, began: datetime, *, now: datetime) -> datetime | None:
     For a job that the viewer may see, by its program, whatever template it is from. None where
     nothing alike has run for longer.
     """
-    words = (job.spec.get("command"), job.spec.get("script"))
-    kind = kind_of(job.project_id, job.nodes, job.gpus_per_node, *words)
+    kind = kind_of_spec(job.project_id, job.nodes, job.gpus_per_node, job.spec)
     times = RunTimes(_runs({job.project_id}))
     ahead_s = times.ahead_s(kind, (now - began).total_seconds())
     if not math.isfinite(ahead_s):
