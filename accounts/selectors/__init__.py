@@ -16,6 +16,7 @@ from accounts.models import (
     Membership,
     OrganisationRole,
     Project,
+    Role,
     RoleGrant,
     Team,
     User,
@@ -137,7 +138,10 @@ def person_named(username: str) -> User | None:
 
 
 def get_open_invitation(secret: str, *, now: datetime | None = None) -> Invitation:
-    """The invitation behind a link; whoever has the secret may see it. Raises NotFound."""
+    """The invitation behind a link; whoever has the secret may see it.
+
+    Raises NotFound, also when its sender lost the right to give the role since.
+    """
     found = (
         Invitation.objects.select_related("team", "invited_by")
         .filter(
@@ -150,7 +154,20 @@ def get_open_invitation(secret: str, *, now: datetime | None = None) -> Invitati
     )
     if found is None:
         raise NotFound("This invitation is used, expired or withdrawn. Ask for a new one.")
+    if not _may_still_give(found.invited_by, found):
+        raise NotFound("Who sent this invitation may not invite any more. Ask for a new one.")
     return found
+
+
+def _may_still_give(sender: User | None, invitation: Invitation) -> bool:
+    """What `accounts.services.memberships.check_role` asks, as a question."""
+    if sender is None:
+        return False
+    if invitation.role == Role.LEAD:
+        return in_own_right(sender, "manage_team", invitation.team)
+    if invitation.role == Role.OPERATOR and not can(sender, "operate", None):
+        return False
+    return can(sender, "manage_team", invitation.team)
 
 
 def role_grants(viewer: User) -> list[RoleGrant]:

@@ -16,7 +16,7 @@ from accounts.permissions import on_behalf_of
 from accounts.secrets import hash_secret
 from accounts.selectors import get_open_invitation
 from accounts.services.audit import Subject, record
-from accounts.services.memberships import check_role, join
+from accounts.services.memberships import check_role, in_whose_place, join
 from accounts.services.people import create_user
 
 INVITATION_LIFE = timedelta(days=7)
@@ -97,11 +97,14 @@ def accept_invitation(
 ) -> User:
     """Join the team, as `user` or as a new person; the invitation is spent.
 
-    Raises NotFound for an unknown, used, revoked or expired invitation, Invalid for what a person
-    can mend (then the invitation is kept).
+    Raises NotFound for an unknown, used, revoked or expired invitation, and for one whose sender
+    may not give this role any more; Forbidden for a deputy's own; Invalid for what a person can
+    mend (then the invitation is kept).
     """
     now = now or timezone.now()
     invitation = get_open_invitation(secret, now=now)
+    if user is not None and invitation.invited_by is not None:
+        in_whose_place(invitation.invited_by, invitation.team, user)
     if user is None:
         user = create_user(username=username, email=invitation.email, password=password)
     spent = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True)

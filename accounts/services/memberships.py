@@ -31,7 +31,7 @@ def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) 
     check_role(actor, team, role)
     if user.is_service:
         raise Invalid("A service account belongs to its own team alone.", field="username")
-    giver = _in_whose_place(actor, team, user)
+    giver = in_whose_place(actor, team, user)
     return join(actor=actor, team=team, user=user, role=role, on_behalf_of=giver)
 
 
@@ -60,7 +60,7 @@ def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership
     current = _membership(team, user)
     if current.role == Role.OPERATOR and not can(actor, "operate", None):
         raise Forbidden("Only an operator may take the operator role away.")
-    giver = _in_whose_place(actor, team, user)
+    giver = in_whose_place(actor, team, user)
     if current.role == Role.LEAD and giver is not None:
         raise Forbidden("Who acts for a lead takes that role from nobody. Ask the lead.")
     if role != Role.LEAD:
@@ -99,7 +99,7 @@ def leave_team(*, actor: User, team: Team) -> None:
     record(actor, "member.leave", member_of(team, actor), before={"role": current.role})
 
 
-def _in_whose_place(actor: User, team: Team, user: User) -> User | None:
+def in_whose_place(actor: User, team: Team, user: User) -> User | None:
     """For whom the actor manages the team; a deputy gives themselves nothing."""
     giver = on_behalf_of(actor, "manage_team", team)
     if giver is not None and actor.pk == user.pk:

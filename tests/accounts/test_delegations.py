@@ -19,6 +19,7 @@ from accounts.permissions import (
     teams_visible_to,
 )
 from accounts.services import (
+    accept_invitation,
     add_member,
     change_role,
     create_project,
@@ -26,6 +27,7 @@ from accounts.services import (
     delegate,
     end_delegation,
     give_role,
+    invite,
     remove_member,
     rename_team,
 )
@@ -136,6 +138,9 @@ def test_a_deputy_gives_nothing_to_themselves_and_makes_no_lead(root, lead, caro
         change_role(actor=deputy, team=team, user=root, role="member")
     with pytest.raises(Forbidden, match="lead"):
         remove_member(actor=deputy, team=team, user=root)
+    _, secret = invite(actor=deputy, team=team, email="carol.two@example.org")
+    with pytest.raises(Forbidden, match="yourself"):
+        accept_invitation(secret=secret, user=anew(carol))
 
 
 def test_administrators_and_finance_lend_their_decisions(root, alice, carol):

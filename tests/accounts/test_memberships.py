@@ -19,6 +19,7 @@ from accounts.services import (
     remove_member,
     revoke_invitation,
 )
+from accounts.services.ending.access import deactivate_person
 from accounts.services.invitations import INVITATION_LIFE, MAX_OPEN
 from tests.factories import PASSWORD, person
 from tests.scenes import NOON
@@ -126,6 +127,22 @@ def test_an_invitation_ends_by_time_by_hand_and_by_a_new_one(lead, team):
     assert get_open_invitation(late, now=NOON + INVITATION_LIFE - timedelta(seconds=1))
     with pytest.raises(NotFound):
         get_open_invitation(late, now=NOON + INVITATION_LIFE)
+
+
+@pytest.mark.parametrize("ends", ["removed", "deactivated", "lowered"])
+def test_an_invitation_ends_with_the_right_of_who_sent_it(root, lead, carol, team, ends):
+    add_member(actor=root, team=team, user=carol, role=Role.LEAD)
+    _, secret = invite(actor=carol, team=team, email="new@example.org", role=Role.LEAD, now=NOON)
+    assert get_open_invitation(secret, now=NOON)
+    if ends == "removed":
+        remove_member(actor=root, team=team, user=carol)
+    elif ends == "lowered":
+        change_role(actor=root, team=team, user=carol, role=Role.MEMBER)
+    else:
+        deactivate_person(actor=root, user=carol, reason="left")
+    with pytest.raises(NotFound, match="may not invite any more"):
+        accept_invitation(secret=secret, username="newbie", password=PASSWORD, now=NOON)
+    assert not User.objects.filter(username="newbie").exists()
 
 
 def test_a_refused_account_keeps_the_invitation_and_writes_nothing(lead, team, bob):
