@@ -16,6 +16,7 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from accounts.models import AuditEvent
+from accounts.services import give_role, take_role
 from portal.reports.books import making, sending
 from portal.reports.books.making import make_report_files
 from portal.reports.ranges import asked_range
@@ -234,3 +235,15 @@ def test_wishes_are_refused_with_their_reason(client, root, alice, closed):
     assert client.post("/finance/exports/", send).status_code == 409
     client.force_login(alice)
     assert client.post("/finance/exports/", {**send, "slug": "capacity"}).status_code == 403
+
+
+def test_a_file_goes_with_the_right_it_was_made_with(client, root, carol, closed):
+    """Its asker may open the report still, but would see less in it."""
+    grant = give_role(actor=root, user=carol, role="finance")
+    row = asked(carol)
+    assert make_report_files(now=timezone.now()) == 1
+    client.force_login(carol)
+    assert client.get(f"/finance/exports/{row.pk}/").status_code == 200
+    take_role(actor=root, user=carol, role=grant.role)
+    assert client.get("/finance/reports/job-cost/").status_code == 200
+    assert client.get(f"/finance/exports/{row.pk}/").status_code == 404

@@ -22,6 +22,7 @@ from portal.reports.ranges import ranged_file
 from scheduler.models import ReportFile
 from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.focus import close_version
+from scheduler.selectors.books.scope import scope_of
 from scheduler.services.errors import Invalid
 from scheduler.services.kept import reports as kept
 
@@ -71,6 +72,7 @@ def make_report_files(*, now: datetime) -> int:
 
 def _make(row: ReportFile, now: datetime) -> None:
     tally = files.Tally()
+    scope = scope_of(row.asked_by).as_kept()
     name, version, blocks = _opened(row, tally)
     digest, size = hashlib.sha256(), 0
     with tempfile.TemporaryFile() as file:
@@ -82,7 +84,7 @@ def _make(row: ReportFile, now: datetime) -> None:
                 kept.note_progress(row, tally.rows, size, now=timezone.now())
                 told_s = monotonic()
         file.seek(0)
-        made = kept.Made(name, version, tally.rows, size, digest.hexdigest())
+        made = kept.Made(name, version, tally.rows, size, digest.hexdigest(), scope)
         kept.keep_report_file(row, file, made, now=now)
 
 

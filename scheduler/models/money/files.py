@@ -9,8 +9,9 @@ from django.db import models
 class ReportFile(models.Model):
     """A report as a file, asked for by one person and theirs alone: it names whom they may name.
 
-    `query` as in the report's address. Made once: `digest` is of the bytes under `path`, which go
-    after a while; what was asked for and what came of it stays.
+    `query` as in the report's address. `scope`: what its maker might see then, as it is told by
+    `Scope.as_kept`; whoever may see less now does not get it. Made once: `digest` is of the bytes
+    under `path`, which go after a while; what was asked for and what came of it stays.
     """
 
     asked_by = models.ForeignKey(
@@ -31,6 +32,7 @@ class ReportFile(models.Model):
     rows = models.PositiveBigIntegerField(default=0)
     size = models.PositiveBigIntegerField(default=0)
     digest = models.CharField(max_length=64, blank=True)
+    scope = models.JSONField(default=dict, blank=True)
 
     class Meta:
         ordering = ["-id"]

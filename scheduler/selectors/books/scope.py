@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.conf import settings
 
@@ -52,6 +53,26 @@ class Scope:
     def place(self, account: str) -> Place:
         """Team and project of an account; an account that is gone keeps its key."""
         return self.places.get(account) or Place(account)
+
+    def as_kept(self) -> dict[str, Any]:
+        """What a file that is made now may hold, to be kept beside it."""
+        return {
+            "all": self.is_all,
+            "operator": self.is_operator,
+            "names": self.may_name_all,
+            "teams": sorted(self.teams),
+            "led": sorted(self.led),
+        }
+
+    def covers(self, kept: Mapping[str, Any]) -> bool:
+        """Whether all that a kept file may hold is the viewer's still."""
+        return bool(kept) and not (
+            (kept["all"] and not self.is_all)
+            or (kept["operator"] and not self.is_operator)
+            or (kept["names"] and not self.may_name_all)
+            or not (self.is_all or self.teams.issuperset(kept["teams"]))
+            or not (self.may_name_all or self.led.issuperset(kept["led"]))
+        )
 
     def shows(self, account: str) -> bool:
         """Whether the figures of an account are the viewer's."""

@@ -20,8 +20,8 @@ def report_files_of(viewer: User) -> Sequence[ReportFile]:
 def get_report_file(viewer: User, pk: int) -> ReportFile:
     """One of the viewer's own that can be fetched.
 
-    Raises NotFound for a missing and a foreign one alike, and once the viewer may not open the
-    report any more; Conflict with why it is not there.
+    Raises NotFound for a missing and a foreign one alike, and once the viewer may not see any more
+    what it was made of; Conflict with why it is not there.
     """
     row = ReportFile.objects.filter(asked_by=viewer, pk=pk).first()
     if row is None or not _may_still(viewer, row):
@@ -38,4 +38,6 @@ def get_report_file(viewer: User, pk: int) -> ReportFile:
 def _may_still(viewer: User, row: ReportFile) -> bool:
     if row.slug == "focus":
         return can(viewer, "read_books", None)
-    return may_open(scope_of(viewer), report_named(row.slug))
+    scope = scope_of(viewer)
+    may_open_it = may_open(scope, report_named(row.slug))
+    return may_open_it and (row.made_at is None or scope.covers(row.scope))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import IO
 
@@ -33,13 +33,14 @@ _RETRY = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a file turned out to be."""
+    """What a file turned out to be; `scope`: of what, as `Scope.as_kept` tells."""
 
     name: str
     version: int
     rows: int
     size: int
     digest: str
+    scope: Mapping[str, object] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -133,6 +134,7 @@ def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datet
         rows=made.rows,
         size=made.size,
         digest=made.digest,
+        scope=dict(made.scope),
         made_at=now,
     )
     if not is_first:
