@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time
 from inspect import getdoc
 from typing import Any, TypeVar
 
@@ -247,9 +247,14 @@ def moment(request: Request, name: str, default: datetime) -> datetime:
         return default
     try:
         if len(text) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(text), time(), UTC)
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            found = datetime.combine(date.fromisoformat(text), time(), UTC)
+        else:
+            found = datetime.fromisoformat(text)
+            found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        # What is asked for is reckoned with days before and after it.
+        if not MINYEAR < found.year < MAXYEAR:
+            raise ValueError
+        return found
     except (ValueError, OverflowError):
         raise _bad(name, "must be a date such as 2026-01-31 or 2026-01-31T08:00:00Z") from None
 

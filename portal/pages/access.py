@@ -11,6 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -20,7 +21,7 @@ from accounts.models import User
 from portal.forms.filters import WatchedQuery
 from portal.forms.labels import as_words, in_labels, with_given
 from portal.limits import TooFast
-from portal.pages.errors import too_fast, wrong_method
+from portal.pages.errors import not_text, too_fast, wrong_method
 
 View = Callable[..., HttpResponseBase]
 _Pool = TypeVar("_Pool")
@@ -54,7 +55,8 @@ def page(*methods: str) -> Callable[[View], View]:
     def framed(view: View) -> View:
         @wraps(view)
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            sent = request.META.get("QUERY_STRING", "")
+            # What no database takes is read as HTML reads it: as a character that nobody can read.
+            sent = request.META.get("QUERY_STRING", "").replace("%00", "%EF%BF%BD")
             request.GET = WatchedQuery(sent)  # type: ignore[assignment]
             if any("\x00" in word for word in kwargs.values() if isinstance(word, str)):
                 raise Http404  # no database holds such a name, and PostgreSQL refuses the question
@@ -66,10 +68,20 @@ def page(*methods: str) -> Callable[[View], View]:
                 raise PermissionDenied(refused.detail) from None
             except TooFast as refused:
                 return too_fast(request, refused.wait_s)
+            except DataError:
+                if not (name := _with_nul(request)):
+                    raise
+                return not_text(request, name)
 
         return takes(*methods)(_signed_in(answer))
 
     return framed
+
+
+def _with_nul(request: HttpRequest) -> str:
+    """A field of a form that has what PostgreSQL takes in no text."""
+    sent = request.POST.lists()
+    return next((name for name, words in sent if any("\x00" in word for word in words)), "")
 
 
 def _signed_in(view: View) -> View:

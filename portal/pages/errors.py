@@ -24,6 +24,11 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _answer(request, 400, "The request could not be understood.")
 
 
+def not_text(request: HttpRequest, field: str) -> HttpResponse:
+    """400 for a field with the character that no text may have."""
+    return _answer(request, 400, f"{field}: take the null character out of it.")
+
+
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403, with the reason a service gave."""
     detail = str(exception) if isinstance(exception, PermissionDenied) else ""

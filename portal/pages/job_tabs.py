@@ -110,11 +110,11 @@ def read_since(text: str) -> datetime | None:
     """An ISO time with zone; None for none and for anything else."""
     try:
         moment = parse_datetime(text.replace(" ", "+")) if len(text) <= 40 else None
-    except ValueError:
+        if moment is None:
+            return None
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    if moment is None:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @page("GET")

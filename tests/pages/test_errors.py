@@ -9,6 +9,8 @@ from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 
+from tests import scenes
+
 pytestmark = pytest.mark.django_db
 
 
@@ -44,6 +46,39 @@ def test_odd_addresses_are_not_found(client, alice, path):
     answer = client.get(path)
     assert answer.status_code in (400, 404)
     assert "<html" in _text(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/?scope=team:%00", 200),
+        ("/jobs/?scope=team:%00", 200),
+        (f"/cluster/free/?need={'1' * 5000}", 200),
+        ("/cluster/nodes/n1/series/?since=0001-01-01T00:00:00%2B14:00", 400),
+        ("/cluster/nodes/n1/series/?since=9999-12-31T23:59:59-14:00", 400),
+        ("/api/v1/costs/?from=9999-12-31T01:00:00Z&to=9999-12-31T02:00:00Z", 400),
+    ],
+)
+def test_values_that_no_clock_or_database_takes_are_no_fault(client, root, path, status):
+    scenes.build_cluster(root, nodes=1)
+    client.force_login(root)
+    assert client.get(path).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/settings/scope/", "scope"),
+        ("/views/save/", "team"),
+        ("/teams/vision/move/", "parent"),
+        ("/notifications/mute/", "subject"),
+        ("/settings/preview/", "team"),
+    ],
+)
+def test_a_null_in_a_form_is_no_fault(client, root, team, path, field):
+    client.force_login(root)
+    answer = client.post(path, {field: "a\x00b", "name": "x", "table": "jobs", "role": "lead"})
+    assert answer.status_code < 500, _text(answer)
 
 
 def test_a_refusal_says_why(client, alice):

@@ -81,7 +81,7 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
 
 def _need(request: HttpRequest, problems: list[str]) -> int:
     text = request.GET.get("need", "")
-    if text.isascii() and text.isdigit() and 0 < int(text[:6]) == int(text):
+    if text.isascii() and text.isdigit() and len(text) <= 6 and int(text):
         return int(text)
     if text:
         problems.append("need: is how many have to be free together; no line is drawn.")
