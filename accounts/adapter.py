@@ -137,11 +137,16 @@ class SessionStore(DatabaseStore):
 
     def note_request(self, now: datetime, *, is_somebody: bool) -> None:
         """Give it a new key where one is due; else let it last when somebody does something."""
-        if self._ends_at is None or self.get(BEGAN) is None:
-            return
-        if self._is_due:
+        if self._is_due and self._ends_at is not None and self.get(BEGAN) is not None:
             self._renew_key(now)
-        elif is_somebody and self._ends_at > now + GRACE:
+        elif is_somebody:
+            self.note_activity(now)
+
+    def note_activity(self, now: datetime) -> None:
+        """Let it last. Outside a request as well, where no new key could be told."""
+        if self._ends_at is None or self.get(BEGAN) is None or self._is_due:
+            return
+        if self._ends_at > now + GRACE:
             self._go_on(now)
 
     def _renew_key(self, now: datetime) -> None:

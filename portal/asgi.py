@@ -13,6 +13,7 @@ django.setup(set_prefix=False)
 
 from portal.api.nodes.door import PREFIX, NodeDoor
 from portal.doors import Doors
+from portal.live.own_pages import OwnPages
 from portal.live.sessions.doors import SessionDoors
 from portal.live.urls import urlpatterns
 from portal.serving.proxied import Proxied
@@ -23,7 +24,9 @@ application = Proxied(
         {
             "http": SessionDoors(Doors(PREFIX, NodeDoor)),
             "websocket": SessionDoors(
-                AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns)))
+                OwnPages(
+                    AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns)))
+                )
             ),
         }
     )

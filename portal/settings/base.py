@@ -202,6 +202,7 @@ CSRF_FAILURE_VIEW = "portal.pages.errors.csrf_failed"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SESSION_ORIGIN = env.text("TRAINYARD_SESSION_ORIGIN").rstrip("/")
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -210,7 +211,8 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF, "data:"],
         "font-src": [SELF],
         "connect-src": [SELF],
-        "form-action": [SELF],
+        # Where "Connect" leads to: browsers ask the policy about redirects of a form as well.
+        "form-action": [SELF, *([SESSION_ORIGIN] if SESSION_ORIGIN else [])],
         "frame-ancestors": [NONE],
         "base-uri": [NONE],
         "object-src": [NONE],
@@ -255,7 +257,7 @@ TRAINYARD = {
     "booking_release_s": env.whole("TRAINYARD_BOOKING_RELEASE_S", 900, low=60, high=86400),
     "session_longest_s": env.whole("TRAINYARD_SESSION_LONGEST_S", 86400, low=60),
     "session_idle_s": env.whole("TRAINYARD_SESSION_IDLE_S", 4 * 3600, low=10),
-    "session_origin": env.text("TRAINYARD_SESSION_ORIGIN").rstrip("/"),
+    "session_origin": SESSION_ORIGIN,
     "tier_ceiling": env.choice(
         "TRAINYARD_TIER_CEILING", "urgent", "exploratory", "normal", "production"
     ),

@@ -115,14 +115,11 @@
     open?.querySelector("summary")?.focus();
   });
 
-  /* A second press of the same button must not send the form again. */
+  /* A second press must not send the form again, but for one of another tab. */
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (form.method !== "post" || event.defaultPrevented) return;
-    if (form.dataset.sent) {
-      event.preventDefault();
-      return;
-    }
+    if (form.method !== "post" || form.target || event.defaultPrevented) return;
+    if (form.dataset.sent) return event.preventDefault();
     form.dataset.sent = "yes";
     event.submitter?.setAttribute("aria-busy", "true");
   });

@@ -7,7 +7,6 @@ import json
 import time
 from contextlib import closing
 
-import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -15,17 +14,6 @@ from websockets.exceptions import ConnectionClosed
 pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(240)]
 
 PINGS = 20_000
-
-
-def signed_in(stack, username):
-    """A browser, as far as the portal can tell."""
-    person = httpx.Client(base_url=stack.address, timeout=30, follow_redirects=True)
-    person.headers.update({"Origin": stack.address, "Referer": f"{stack.address}/"})
-    person.get("/accounts/login/").raise_for_status()
-    form = {"login": username, "password": stack.password(username)}
-    form["csrfmiddlewaretoken"] = person.cookies["csrftoken"]
-    person.post("/accounts/login/", data=form).raise_for_status()
-    return person
 
 
 def door(stack, person):
@@ -65,6 +53,6 @@ def test_floods_of_pings_and_huge_frames_disturb_nobody_else(stack):
             assert closed.value.rcvd is None or closed.value.rcvd.code in (1009, 4400)
             return [*took_s, await is_served(stack, bob)]
 
-    with closing(signed_in(stack, "alice")) as alice, closing(signed_in(stack, "bob")) as bob:
+    with closing(stack.browser("alice")) as alice, closing(stack.browser("bob")) as bob:
         took_s = asyncio.run(play(alice, bob))
     assert max(took_s) < 10

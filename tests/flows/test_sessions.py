@@ -73,18 +73,28 @@ def start(stack, session, **fields):
 
 
 def come_in(stack, number, username="alice"):
-    """The ticket's address, exchanged; a client that holds the cookie."""
+    """The ticket's address, exchanged by whom it was given to; a client that holds the cookie."""
     with stack.api(username) as api:
         reply = api.post(f"/sessions/{number}/ticket/")
         assert reply.status_code == 201, reply.text
     place = urlsplit(reply.json()["url"])
-    browser = httpx.Client(base_url=stack.address)
+    # Nobody else can be led into it by the link, be they signed in or not.
+    with (
+        contextlib.closing(stack.browser("bob")) as other,
+        httpx.Client(base_url=stack.address) as nobody,
+    ):
+        led = [one.get(f"{place.path}?{place.query}").status_code for one in (other, nobody)]
+    assert led == [403, 403]
+    browser = stack.browser(username)
+    browser.follow_redirects = False
     entered = browser.get(f"{place.path}?{place.query}")
     assert (entered.status_code, entered.headers["location"]) == (303, f"/s/{number}/")
     cookie = entered.headers["set-cookie"]
     assert f"Path=/s/{number}/" in cookie and "HttpOnly" in cookie
-    again = httpx.get(f"{stack.address}{place.path}?{place.query}")
+    again = browser.get(f"{place.path}?{place.query}")
     assert again.status_code == 403  # one use
+    alone = {"Cookie": f"trainyard_session={browser.cookies['trainyard_session']}"}
+    assert httpx.get(f"{stack.address}/s/{number}/", headers=alone).status_code == 303
     return browser
 
 
@@ -168,12 +178,11 @@ async def test_a_program_is_reached_without_the_portals_cookies(stack):
     number = await asyncio.to_thread(start, stack, "command", command=command)
     browser = await asyncio.to_thread(come_in, stack, number)
     try:
-        browser.cookies.set("sessionid", "secret")
         browser.cookies.set("theirs", "2")
         page = await asyncio.to_thread(answer_of, browser, f"/s/{number}/a%20b?c=d")
         assert page.text.startswith(f"/s/{number}/a%20b?c=d\n")
         assert "theirs=2" in page.text
-        assert "secret" not in page.text and "trainyard_session" not in page.text
+        assert not any(f"{name}=" in page.text for name in ("sessionid", "trainyard_session"))
         kept = page.headers.get_list("set-cookie")
         assert [one.replace(" ", "") for one in kept] == [f"mine=1;Path=/s/{number}/"]
         assert "service-worker-allowed" not in page.headers

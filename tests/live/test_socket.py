@@ -119,8 +119,11 @@ async def test_without_a_session_it_is_closed_with_4401(db):
     assert await live.close_code() == 4401
 
 
-@pytest.mark.parametrize("origin", [b"http://evil.example", b"null", None])
-async def test_foreign_origins_are_refused_at_the_door(alice, origin):
+@pytest.mark.parametrize(
+    "origin", [b"http://evil.example", b"http://sessions.localhost", b"null", None]
+)
+async def test_foreign_origins_are_refused_at_the_door(alice, origin, settings):
+    settings.ALLOWED_HOSTS = ["localhost", "sessions.localhost"]
     live = await sync_to_async(socket)(alice, origin)
     assert not await live.connect()
 

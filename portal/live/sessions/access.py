@@ -16,6 +16,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
+from portal.live.session import keep_signed_in, user_of_session
 from scheduler.services.sessions import Entry, entry_of, note_activity
 
 RECHECK_S = 5.0
@@ -39,6 +40,11 @@ def own_origin() -> str:
 def _apart() -> str:
     """Where sessions are served if not with the portal; else empty."""
     return str(settings.TRAINYARD["session_origin"])
+
+
+def is_shared() -> bool:
+    """Whether sessions are served under the portal's own address."""
+    return not _apart()
 
 
 def is_right_host(scope: Any) -> bool:
@@ -67,17 +73,55 @@ def header(scope: Any, name: bytes) -> str:
     return value.decode("latin-1")
 
 
-def key_of(scope: Any) -> str:
-    """The key among the cookies that came."""
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a browser shows: the key to a session, and who is signed in to the portal there."""
+
+    key: str = field(repr=False)
+    signed_in: str = field(repr=False)
+
+
+def caller_of(scope: Any) -> Caller:
+    """Read from the cookies that came."""
+    return Caller(_cookie(scope, COOKIE), _cookie(scope, settings.SESSION_COOKIE_NAME))
+
+
+def _cookie(scope: Any, wanted: str) -> str:
     for name, value in scope["headers"]:
         if name == b"cookie":
             try:
-                found = SimpleCookie(value.decode("latin-1")).get(COOKIE)
+                found = SimpleCookie(value.decode("latin-1")).get(wanted)
             except CookieError:
                 continue
             if found is not None:
                 return found.value
     return ""
+
+
+def may_look_on(caller: Caller, user_id: int) -> bool:
+    """Whether a program's pages of this person may be shown in that browser.
+
+    Under the portal's own address they could use whatever the browser's cookies open there: nobody
+    may be led to another's session, so its owner alone sees it, signed in. Under a name of their
+    own no cookie of the portal comes, and none is needed.
+    """
+    if not is_shared():
+        return True
+    person = user_of_session(caller.signed_in)
+    return person is not None and person.pk == user_id
+
+
+def _looked_up(caller: Caller, job_id: int) -> Entry | None:
+    found = entry_of(key=caller.key, job_id=job_id)
+    return found if found is not None and may_look_on(caller, found.user_id) else None
+
+
+def _note(caller: Caller, job_id: int) -> None:
+    now = timezone.now()
+    note_activity(job_id=job_id, at=now)
+    if is_shared():
+        # Who works here is not idle there, where being signed in is what keeps them here.
+        keep_signed_in(caller.signed_in, now=now)
 
 
 @dataclass(slots=True)
@@ -90,35 +134,39 @@ class _Known:
 class Doorkeeper:
     """What keys opened a moment ago, so that a page of a hundred files asks once."""
 
-    known: dict[tuple[str, int], _Known] = field(default_factory=dict)
+    known: dict[tuple[Caller, int], _Known] = field(default_factory=dict)
     noted: dict[int, float] = field(default_factory=dict)
 
-    async def entry(self, key: str, job_id: int, *, afresh: bool = False) -> Entry | None:
-        """What the key opens; at most RECHECK_S old."""
-        known = self.known.get((key, job_id))
+    async def entry(self, caller: Caller, job_id: int, *, afresh: bool = False) -> Entry | None:
+        """What the key opens in this browser; at most RECHECK_S old."""
+        if not caller.key:
+            return None
+        known = self.known.get((caller, job_id))
         if known is not None and known.until > time.monotonic() and not afresh:
             return known.entry
-        found = await database_sync_to_async(entry_of)(key=key, job_id=job_id)
+        found = await database_sync_to_async(_looked_up)(caller, job_id)
         if len(self.known) > _KNOWN_KEYS:
             self.known.clear()
         if found is None:
-            self.known.pop((key, job_id), None)
+            self.known.pop((caller, job_id), None)
         else:
-            self.known[key, job_id] = _Known(found, time.monotonic() + RECHECK_S)
+            self.known[caller, job_id] = _Known(found, time.monotonic() + RECHECK_S)
         return found
 
-    async def watch(self, key: str, entry: Entry, revoke: Callable[[], Awaitable[None]]) -> None:
+    async def watch(
+        self, caller: Caller, entry: Entry, revoke: Callable[[], Awaitable[None]]
+    ) -> None:
         """Call `revoke` once the key does not open the same any more."""
         while True:
             await asyncio.sleep(RECHECK_S)
             now: Entry | None = entry
             with contextlib.suppress(Exception):  # a database that is away takes no right
-                now = await self.entry(key, entry.job_id, afresh=True)
+                now = await self.entry(caller, entry.job_id, afresh=True)
             if now is None or now.fence != entry.fence:
                 await revoke()
                 return
 
-    async def touch(self, job_id: int) -> None:
+    async def touch(self, caller: Caller, job_id: int) -> None:
         """Something was done in the session; written down now and then."""
         now = time.monotonic()
         if now - self.noted.get(job_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
@@ -126,7 +174,7 @@ class Doorkeeper:
         if len(self.noted) > _KNOWN_KEYS:
             self.noted.clear()
         self.noted[job_id] = now
-        await database_sync_to_async(note_activity)(job_id=job_id, at=timezone.now())
+        await database_sync_to_async(_note)(caller, job_id)
 
 
 doorkeeper = Doorkeeper()

@@ -1,6 +1,9 @@
 """`/s/<job>/…`: the only way to a session's program, for who holds a key to it.
 
-1. `?ticket=` at the top is exchanged for a key, a cookie of this path alone, and is gone.
+1. `?ticket=` at the top is exchanged for a key, a cookie of this path alone, and is gone. Where
+   sessions share the portal's address, by whom it was given to, signed in in this browser; under a
+   name of their own whoever was not sent by one of our pages is asked first. So nobody can be led
+   into another's session by a link.
 2. Without a key that is good now the way leads to the session's page, where a ticket is given.
 3. The shell's page is ours; all else is passed through the node's tunnel to the program.
 """
@@ -17,13 +20,16 @@ from django.template.loader import render_to_string
 
 from accounts.origin import enter_origin, leave_origin
 from portal.doors import lanes
+from portal.live.session import user_of_session
 from portal.live.sessions.access import (
     COOKIE,
+    caller_of,
     doorkeeper,
     header,
+    is_own_page,
     is_right_host,
+    is_shared,
     job_of_path,
-    key_of,
     own_origin,
 )
 from portal.live.sessions.proxy import Unreachable, pass_request
@@ -58,8 +64,8 @@ async def _serve(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == home and b"ticket=" in scope["query_string"]:
         await _exchange(scope, send, job_id)
         return
-    key = key_of(scope)
-    entry = await doorkeeper.entry(key, job_id) if key else None
+    caller = caller_of(scope)
+    entry = await doorkeeper.entry(caller, job_id)
     if entry is None:
         await _turn_away(scope, send, job_id)
     elif entry.app == "shell":
@@ -71,18 +77,23 @@ async def _serve(scope: Any, receive: Any, send: Any) -> None:
         await _reply(send, 200, page)
     else:
         try:
-            await pass_request(scope, receive, send, entry, key)
+            await pass_request(scope, receive, send, entry, caller)
         except Unreachable as why:
             text = _WORDS.get(str(why), "The program did not answer this request.")
             await _say(send, 502, text, again=header(scope, b"sec-fetch-mode") == "navigate")
 
 
 async def _exchange(scope: Any, send: Any, job_id: int) -> None:
+    if not is_shared() and not _is_meant(scope):
+        text = f"Open session {job_id} in this browser? Only if you asked for it yourself."
+        await _say(send, 200, text, ask=True)
+        return
     query = parse_qs(scope["query_string"][:_MAX_QUERY].decode("latin-1"))
     ticket = query.get("ticket", [""])[0]
     key = await database_sync_to_async(_redeemed)(ticket, job_id, scope)
     if key is None:
-        text = "This ticket was used before, or is too old. Go back and connect once more."
+        text = "This ticket was used before, is too old, or is not yours. "
+        text += "Sign in, go back to the session and connect once more."
         await _say(send, 403, text, back=_page(job_id))
         return
     is_secure = own_origin().startswith("https:")
@@ -92,13 +103,28 @@ async def _exchange(scope: Any, send: Any, job_id: int) -> None:
     await _reply(send, 303, "", headers)
 
 
+def _is_meant(scope: Any) -> bool:
+    """Whether a page of the portal led here, or the button of our own question was pressed."""
+    if scope["method"] == "POST":
+        return is_own_page(scope)
+    return header(scope, b"sec-fetch-site") in ("same-site", "same-origin")
+
+
 def _redeemed(ticket: str, job_id: int, scope: Any) -> str | None:
     address = (scope.get("client") or ("",))[0]
     enter_origin("session", address, header(scope, b"user-agent"))
     try:
-        return redeem_ticket(ticket=ticket, job_id=job_id)
+        return redeem_ticket(ticket=ticket, job_id=job_id, by=_person(scope))
     finally:
         leave_origin()
+
+
+def _person(scope: Any) -> int | None:
+    """Who must have asked for the ticket; None: whoever brings it."""
+    if not is_shared():
+        return None
+    person = user_of_session(caller_of(scope).signed_in)
+    return person.pk if person is not None else 0
 
 
 async def _turn_away(scope: Any, send: Any, job_id: int) -> None:
@@ -114,11 +140,16 @@ def _page(job_id: int) -> str:
     return f"{base}/sessions/{job_id}/"
 
 
-async def _say(send: Any, status: int, text: str, *, back: str = "", again: bool = False) -> None:
-    page = render_to_string(
-        "sessions/gate.html", {"text": text, "back": back, "again": again, "status": status}
-    )
-    await _reply(send, status, page)
+async def _say(
+    send: Any, status: int, text: str, *, back: str = "", again: bool = False, ask: bool = False
+) -> None:
+    """A page of one sentence and a way on: `back`, by itself `again`, or a button that `ask`s."""
+    said = {"text": text, "back": back, "again": again, "ask": ask, "status": status}
+    page = render_to_string("sessions/gate.html", said)
+    policy = _POLICY.replace(b"form-action 'none'", b"form-action 'self'")
+    # Without a referrer the form would not tell its origin either.
+    freer = [(b"content-security-policy", policy), (b"referrer-policy", b"same-origin")]
+    await _reply(send, status, page, freer if ask else ())
 
 
 async def _reply(
@@ -135,6 +166,8 @@ async def _reply(
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     ]
+    told = dict(headers)
+    own = [(name, value) for name, value in own if name not in told]
     start = {"type": "http.response.start", "status": status, "headers": [*own, *headers]}
     await send(start)
     await send({"type": "http.response.body", "body": body})

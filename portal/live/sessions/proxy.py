@@ -8,7 +8,7 @@ from typing import Any
 
 import h11
 
-from portal.live.sessions.access import doorkeeper, header
+from portal.live.sessions.access import Caller, doorkeeper, header
 from portal.live.sessions.headers import inward, outward
 from portal.live.sessions.tunnels import tunnels
 from scheduler.services.sessions import Entry
@@ -22,11 +22,11 @@ class Unreachable(Exception):
     """There is no answer from the program, and none has begun."""
 
 
-async def pass_request(scope: Any, receive: Any, send: Any, entry: Entry, key: str) -> None:
+async def pass_request(scope: Any, receive: Any, send: Any, entry: Entry, caller: Caller) -> None:
     """Carry one request and its answer. Raises Unreachable before an answer has begun."""
     # A page left open asks how things are for ever; that is nobody doing something.
     if scope["method"] not in _QUIET or header(scope, b"sec-fetch-mode") == "navigate":
-        await doorkeeper.touch(entry.job_id)
+        await doorkeeper.touch(caller, entry.job_id)
     try:
         stream = await tunnels.open(entry.node_id, entry.fence)
     except StreamBroken as broken:
@@ -36,7 +36,7 @@ async def pass_request(scope: Any, receive: Any, send: Any, entry: Entry, key: s
         await stream.reset("the right to be here is gone")
 
     link = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD)
-    watch = asyncio.ensure_future(doorkeeper.watch(key, entry, revoke))
+    watch = asyncio.ensure_future(doorkeeper.watch(caller, entry, revoke))
     upload: asyncio.Task[None] | None = None
     try:
         upload = asyncio.ensure_future(_upload(scope, receive, link, stream))

@@ -16,12 +16,13 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from portal.live.sessions.access import (
+    Caller,
+    caller_of,
     doorkeeper,
     header,
     is_own_page,
     is_right_host,
     job_of_path,
-    key_of,
 )
 from portal.live.sessions.headers import inward
 from portal.live.sessions.tunnels import tunnels
@@ -46,9 +47,9 @@ async def session_socket(scope: Any, receive: Any, send: Any) -> None:
     """One WebSocket below `/s/`."""
     if (await receive())["type"] != "websocket.connect":
         return
-    job_id, key = job_of_path(scope["path"]), key_of(scope)
-    allowed = job_id is not None and key and is_right_host(scope) and is_own_page(scope)
-    entry = await doorkeeper.entry(key, job_id or 0) if allowed else None
+    job_id, caller = job_of_path(scope["path"]), caller_of(scope)
+    allowed = job_id is not None and is_right_host(scope) and is_own_page(scope)
+    entry = await doorkeeper.entry(caller, job_id or 0) if allowed else None
     is_shell = entry is not None and entry.app == "shell"
     if entry is None or (is_shell and scope["path"] != f"{path_of(entry.job_id)}terminal"):
         await send({"type": "websocket.close", "code": FORBIDDEN})
@@ -60,10 +61,12 @@ async def session_socket(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "websocket.close", "code": GONE})
         return
     work = _Shell(stream, send) if is_shell else _Program(stream, send, scope)
-    await _carry(work, receive, send, entry, key)
+    await _carry(work, receive, send, entry, caller)
 
 
-async def _carry(work: _Shell | _Program, receive: Any, send: Any, entry: Entry, key: str) -> None:
+async def _carry(
+    work: _Shell | _Program, receive: Any, send: Any, entry: Entry, caller: Caller
+) -> None:
     """Both ways until either side ends, the stream breaks or the right is gone."""
     codes: list[int] = []
 
@@ -76,14 +79,14 @@ async def _carry(work: _Shell | _Program, receive: Any, send: Any, entry: Entry,
             event = await receive()
             if event["type"] == "websocket.disconnect":
                 return
-            await doorkeeper.touch(entry.job_id)
+            await doorkeeper.touch(caller, entry.job_id)
             await work.take(event.get("bytes"), event.get("text"))
 
     async def outward_way() -> None:
         while await work.pass_on():
-            await doorkeeper.touch(entry.job_id)
+            await doorkeeper.touch(caller, entry.job_id)
 
-    watch = asyncio.ensure_future(doorkeeper.watch(key, entry, revoke))
+    watch = asyncio.ensure_future(doorkeeper.watch(caller, entry, revoke))
     ways: set[asyncio.Task[None]] = set()
     try:
         await work.begin()

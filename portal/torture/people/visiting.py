@@ -20,6 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from portal.torture.history import Diary
+from portal.torture.people.doors import signed_in
 from portal.torture.program import SESSION_IDLE_S, SESSIONS, session_job
 from portal.torture.yard import Yard
 from scheduler.states import FINAL_JOB_STATES, JobState
@@ -62,9 +63,10 @@ class Visitors:
             return
         job, talk = jobs[0], self._type if app == "shell" else self._read
         with (
-            closing(httpx.Client(base_url=self.yard.address, timeout=20)) as browser,
+            closing(signed_in(self.yard, _OWNER)) as browser,
             ExitStack() as lines,
         ):
+            browser.follow_redirects = False
             self._come_in(job, browser)
             with self.door.api(_STRANGER) as api:
                 status = api.post(f"/sessions/{job}/ticket/").status_code

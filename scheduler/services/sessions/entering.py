@@ -63,13 +63,16 @@ def issue_ticket(*, actor: User, session: Session, now: datetime | None = None) 
 
 
 @transaction.atomic
-def redeem_ticket(*, ticket: str, job_id: int, now: datetime | None = None) -> str | None:
-    """Take a ticket; returns the key, None for a ticket that is not good for this session."""
+def redeem_ticket(
+    *, ticket: str, job_id: int, by: int | None = None, now: datetime | None = None
+) -> str | None:
+    """Take a ticket; returns the key, None for a ticket that is not good for this session, or was
+    not given to `by`."""
     now = now or timezone.now()
     found = _passes().filter(ticket_hash=_hash(ticket), session_id=job_id, used_at=None).first()
     if found is None or now - found.issued_at > TICKET_LIFE:
         return None
-    if not may_connect(found.user, found.session.job):
+    if by not in (None, found.user_id) or not may_connect(found.user, found.session.job):
         return None
     key = secrets.token_urlsafe(32)
     # Two who come with the same ticket at once: one of them gets in.
