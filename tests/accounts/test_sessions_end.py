@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.adapter import BEGAN, GRACE
 from accounts.services import change_role, give_role
-from portal.live.session import user_of_session
+from portal.live.session import keep_signed_in, user_of_session
 from tests.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -94,6 +94,15 @@ def test_an_open_socket_keeps_nothing_alive(client, alice):
     for _ in range(3):
         assert user_of_session(client.session.session_key) == alice
     assert left(client) < timedelta(minutes=61)
+
+
+def test_work_in_an_interactive_session_does(client, alice):
+    client.force_login(alice)
+    aged(client, HOURS)
+    keep_signed_in(client.session.session_key, now=timezone.now())
+    assert left(client) > timedelta(minutes=61)
+    client.logout()
+    keep_signed_in("0" * 32, now=timezone.now())
 
 
 def test_use_is_written_down_now_and_then_alone(client, alice, django_assert_num_queries):
