@@ -24,6 +24,8 @@ from portal.previews import look_again
 from scheduler import events
 
 MAX_WAIT_S = 60
+# On a request: the limit of calls knows it.
+COUNTED = "is_counted"
 _LOOK_EVERY_S = 1.0
 Standing = TypeVar("Standing")
 
@@ -119,6 +121,8 @@ def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
         async def is_due() -> bool:
             nonlocal reply
             look_again(request)
+            # However often it is made anew, it is one call.
+            setattr(request, COUNTED, True)
             reply = await call(request, kwargs)
             return getattr(reply, "hold", None) is None
 

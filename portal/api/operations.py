@@ -34,6 +34,7 @@ from rest_framework.views import APIView
 from portal import limits
 from portal.api.errors import CONTENT_TYPE as PROBLEM_TYPE
 from portal.api.errors import BadRequest, LengthRequired
+from portal.api.holding import COUNTED
 from portal.api.parsing import is_utf8, numbers_for_texts
 from portal.api.shapes import Problem
 from portal.origins import address_of, request_id_of
@@ -155,7 +156,9 @@ class ApiView(APIView):
         except (NotAuthenticated, AuthenticationFailed):
             limits.own_wait_s(limits.REFUSED, address)
             raise
-        refuse_fast(limits.API, request.user.pk)
+        # One that is held is made anew at every hint, and is one call all the same.
+        if not getattr(request._request, COUNTED, False):
+            refuse_fast(limits.API, request.user.pk)
 
     def finalize_response(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         response: Response = super().finalize_response(request, *args, **kwargs)

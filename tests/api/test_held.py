@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from portal import limits
 from portal.api import holding
 from portal.api.holding import HeldNodes
 from scheduler import events
+from tests import scenes
 
 
 @pytest.fixture
@@ -120,3 +122,19 @@ def test_without_a_hint_the_shared_look_ends_the_wait(monkeypatch, settings):
 
     asyncio.run(events.wait_for_topic("node:1", is_due, 30.0, looks_again))
     assert asked == ["own", "shared", "shared"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_call_that_is_held_counts_once(root, alice, project, monkeypatch, async_client):
+    scenes.build_cluster(root, nodes=1)
+    job, counted, looks = scenes.submit(alice, project), [], []
+
+    async def wait_for_topic(topic, is_due, timeout_s):
+        looks.extend([await is_due() for _ in range(5)])
+
+    monkeypatch.setattr(holding.events, "wait_for_topic", wait_for_topic)
+    monkeypatch.setattr(limits, "wait_s", lambda kind, who, **_: counted.append(kind) or 0)
+    async_client.force_login(alice)
+    reply = asyncio.run(async_client.get(f"/api/v1/jobs/{job.pk}/?wait=5"))
+    assert (reply.status_code, looks) == (200, [False] * 5)
+    assert counted == [limits.API]
