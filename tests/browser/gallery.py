@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser import seeding
 from tests.browser.conftest import find_chromium, launch, sign_in
@@ -151,23 +151,26 @@ def shoot_present(
                 spend(page)
             for address in chosen(private):
                 shoot(page, address, f"{name_of(address)}-{ending}")
-            if chosen(["shell"]):
-                shoot_shell(context, stack, int(things["session"]), f"shell-{ending}")
             context.close()
+            if chosen(["shell"]):
+                shoot_shell(browser, stack, int(things["session"]), theme, width)
 
 
-def shoot_shell(context: BrowserContext, stack: LiveStack, session: int, name: str) -> None:
-    """The shell in the browser; only the owner of a session may come in."""
+def shoot_shell(browser: Browser, stack: LiveStack, session: int, theme: Theme, width: int) -> None:
+    """The shell in the browser; only the owner of a session may come in, signed in there."""
+    page = browser.new_context(
+        base_url=stack.address, color_scheme=theme, viewport={"width": width, "height": 900}
+    ).new_page()
+    sign_in(page, "alice", stack.password("alice"))
     with stack.api("alice") as api:
         ticket = api.post(f"/sessions/{session}/ticket/")
         assert ticket.status_code == 201, ticket.text
-    page = context.new_page()
     page.goto(ticket.json()["url"])
     expect(page.locator("#state")).to_have_text("connected")
     page.keyboard.type("nvidia-smi -L || ls --color=always /\n")
     page.wait_for_timeout(1500)
-    page.screenshot(path=str(FOLDER / f"{name}.png"))
-    page.close()
+    page.screenshot(path=str(FOLDER / f"shell-{theme}-{width}.png"))
+    page.context.close()
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
-from portal.reports.diffs import changes
+from portal.reports.diffs import Change, changes
 from portal.reports.exports import csv_lines
 
 PAGE = 50
@@ -52,7 +52,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
             {
                 "event": event,
                 "action": action_words(event.action),
-                "changes": changes(event.before, event.after),
+                "changes": _told(event),
                 "is_sealed": event.pk <= state.until_id,
             }
             for event in found
@@ -70,6 +70,12 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         "now": now,
     }
     return render(request, "people/audit.html", context)
+
+
+def _told(event: AuditEvent) -> list[Change]:
+    """What changed; of something new not what it does not have."""
+    found = changes(event.before, event.after)
+    return found if event.before else [one for one in found if not one.is_nothing]
 
 
 def _csv(viewer: User, query: AuditQuery) -> StreamingHttpResponse:
