@@ -10,6 +10,7 @@ import pytest
 from scheduler.models import Attempt, Job, LedgerEntry, Node, UsageLine
 from scheduler.selectors.books.focus import focus_rows
 from scheduler.services import books, reaping
+from scheduler.services.nodes import create_pool
 from scheduler.services.stopping import request_stop
 from scheduler.states import EndReason, JobState
 from tests import scenes
@@ -120,6 +121,25 @@ def test_a_correction_before_that_credits_it_and_the_close_does_not_again(
     assert {entry.kind for entry in posted} == {"credit", "correction"}
     close(root, "2026-12", now=LATER)
     assert credited() == [(f"team:{team.pk}", Decimal("7.2"))]
+
+
+@pytest.mark.parametrize(
+    ("refunds", "back"), [("first", ["0.9"]), ("second", []), ("both", ["0.9"])]
+)
+def test_a_refund_follows_the_pool_it_ran_in(root, yard, alice, project, team, refunds, back):
+    """Preempted in one pool, then moved to another by its owner: the first one's terms hold."""
+    other = create_pool(actor=root, name="other")
+    most = {"first": (900, 0), "second": (0, 900), "both": (900, 60)}[refunds]
+    for pool, refund_s in zip((yard.pool, other), most, strict=True):
+        books.propose_terms(actor=root, pool=pool, refund_s=refund_s)
+    attempt = ran(alice, project, yard.node(1), 10_000, 13_600, EndReason.PREEMPTED)
+    assert attempt.job.state == JobState.QUEUED
+    Job.objects.filter(pk=attempt.job_id).update(pool=other)
+    assert books.try_period(actor=root, period="2026-11", now=DECEMBER).blocked == ()
+    close(root)
+    assert credited() == [(f"team:{team.pk}", Decimal(amount)) for amount in back]
+    Job.objects.filter(pk=attempt.job_id).update(pool=yard.pool)
+    assert books.correct_period(actor=root, period="2026-11", reason="look", now=DECEMBER) == []
 
 
 def test_preempted_in_the_second_it_was_planned_in_costs_nothing(root, yard, alice, project):

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
+
+from django.db.models import Exists, OuterRef
 
 from scheduler.ledger.closing import BookKey, Posting, Tallies, Tally, Window
 from scheduler.ledger.entries import PLATFORM, RECOVERY, Entry, EntryKind, posting
@@ -20,7 +23,7 @@ from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import ChargeKind, Held, rate
 from scheduler.ledger.segments import Bucket
 from scheduler.ledger.tiers import Intervals
-from scheduler.models import Attempt, LedgerEntry, UsageLine
+from scheduler.models import Attempt, DeviceSegment, LedgerEntry, UsageLine
 from scheduler.selectors.books.terms import terms_of
 from scheduler.services.books import reading
 from scheduler.states import END_RULES, MADE_TO_MOVE, EndReason
@@ -35,35 +38,44 @@ def _moment(at_s: int) -> datetime:
 def credit_preempted(month: Month, window: Window, tiers: Intervals, tallies: Tallies) -> None:
     """Take off what preempted or resized attempts ran last and had not saved, up to `refund_s`.
 
-    That is set by pool. Only seconds of the month in which the attempt ended, at the prices they
-    were charged.
+    That is set by the pool they were run in: the job may wait for another one by now. Only seconds
+    of the month in which the attempt ended, at the prices they were charged.
     """
     most = {pool: terms.refund_s for pool, terms in terms_of(month).items() if terms.refund_s}
     if not most:
         return
+    there = DeviceSegment.objects.filter(attempt=OuterRef("pk"), pool__in=most)
     saved = dict(
         Attempt.objects.filter(
+            Exists(there),
             end_reason__in=sorted(MADE_TO_MOVE),
             ended_at__gte=_moment(month.start_s),
             ended_at__lt=_moment(month.end_s),
-            job__pool__in=most,
         ).values_list("pk", "checkpoint_at")
     )
     held = reading.held_in(month, tiers, attempts=sorted(saved))
     for holder, pieces in groupby(held, key=lambda piece: piece.holder):
         run = [piece for piece in pieces if piece.bucket is Bucket.RUN]
         if run:
-            _credit(run, saved[int(holder)], most[int(run[0].pool)], window, tallies)
+            _credit(run, saved[int(holder)], most, window, tallies)
 
 
 def _credit(
-    run: list[Held], saved_at: datetime | None, most_s: int, window: Window, tallies: Tallies
+    run: list[Held],
+    saved_at: datetime | None,
+    most: Mapping[int, int],
+    window: Window,
+    tallies: Tallies,
 ) -> None:
     end_s = min(window.end_s, max(piece.end_s for piece in run))
-    begin_s = max(window.start_s, end_s - most_s)
-    if saved_at is not None:
-        begin_s = max(begin_s, math.ceil(saved_at.timestamp()))
-    for line in rate(run, window.prices, begin_s, end_s):
+    saved_s = window.start_s if saved_at is None else math.ceil(saved_at.timestamp())
+    lost = [
+        replace(piece, start_s=begin_s)
+        for piece in run
+        if (begin_s := max(piece.start_s, saved_s, end_s - most.get(int(piece.pool), 0)))
+        < piece.end_s
+    ]
+    for line in rate(lost, window.prices, window.start_s, end_s):
         if isinstance(line, Finding) or line.account == PLATFORM or not line.amount:
             continue
         key = BookKey(line.account, f"{line.flavour}:{ChargeKind.REFUND}", line.rate_id)
