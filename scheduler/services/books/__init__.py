@@ -25,6 +25,7 @@ from scheduler.services.books.costs.spending import (
 )
 from scheduler.services.books.months.behind import count_behind, do_countings
 from scheduler.services.books.months.restating import approve_price, preview_price
+from scheduler.services.books.months.trying import Trial, try_period
 from scheduler.services.books.policies import (
     approve_terms,
     decline_terms,
@@ -34,7 +35,6 @@ from scheduler.services.books.policies import (
 from scheduler.services.books.posting import CloseBlocked
 from scheduler.services.books.reconciling import reconcile_books
 from scheduler.services.books.reopening import reopen_period
-from scheduler.services.books.trying import Trial, try_period
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
 
 __all__ = [

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.ledger.bills import Bill, draw_bills, rounding_entries
-from scheduler.ledger.closing import Posting, entries_of
+from scheduler.ledger.closing import Posting
 from scheduler.ledger.findings import Finding, blocking
 from scheduler.ledger.periods import Month, PeriodState, obstacles
 from scheduler.models import (
@@ -28,10 +28,8 @@ from scheduler.models import (
 from scheduler.selectors.books.chain import chained
 from scheduler.selectors.books.focus.kept import memory_of_models, racks_of_nodes
 from scheduler.services import transitions
-from scheduler.services.books import reading
 from scheduler.services.books.budgets.truing import true_up_after
 from scheduler.services.books.costs.recovery import amortisation
-from scheduler.services.books.costs.refunds import credit_losses
 from scheduler.services.books.counting import Counted, count_month
 from scheduler.services.books.lines import claim_close, claimed, drop_lines
 from scheduler.services.books.posting import (
@@ -42,6 +40,14 @@ from scheduler.services.books.posting import (
     post_entries,
     require_bookkeeper,
     require_unchanged,
+)
+from scheduler.services.books.recounting import (
+    Recount,
+    drafts_of,
+    months_that_lost,
+    post_losses,
+    post_recount,
+    recount,
 )
 from scheduler.services.books.sealing import digest_of, seal_of
 from scheduler.services.demo.mixing import mixed_months
@@ -92,11 +98,12 @@ def close_period(
 
     1. The calendar: it is over, and the months before it are closed.
     2. The segments are a partition; every charged second has a payer and a price.
-    3. Lines are written as they are rated, in transactions of their own: others may write
+    3. Earlier months that were charged for what was lost in this one are counted anew.
+    4. Lines are written as they are rated, in transactions of their own: others may write
        meanwhile, and what a close that broke off left behind is dropped by the next one. Of two
        at once the later one goes on and the other one gets Conflict.
-    4. In one transaction: entries, rounding, statements, the close itself.
-    5. Budgets are held against the ledger.
+    5. In one transaction: entries, rounding, statements, the close itself.
+    6. Budgets are held against the ledger.
 
     A closed month is refused; closing a reopened one posts the differences.
     """
@@ -130,13 +137,14 @@ def close_month(by: User | None, month: Month, seen: str, now: datetime) -> Peri
     """As `close_period`, for callers that have looked who may; None is the system."""
     month, row = month_to_close(str(month), seen, now)
     row = soft_close_month(by, month, "", now)
+    late = [recount(*earlier) for earlier in months_that_lost(month)]
     is_first = row.version == 0
     claim_close(row)
     if is_first:
         drop_lines(row)
     counted = count_month(month, row, keep_lines=is_first)
     _refuse(month, blocking(counted.findings))
-    close = _fix(row, counted, by, now)
+    close = _fix(row, counted, late, by, now)
     true_up_after(f"the close of {row.name}", now=now)
     return close
 
@@ -147,6 +155,7 @@ def correct_period(
     """Post what a closed month should hold less what it holds, into the month of now.
 
     For facts that came late and prices that were restated; posts nothing where nothing differs.
+    Raises Conflict where somebody else has corrected it meanwhile.
     """
     require_bookkeeper(actor)
     if not reason.strip():
@@ -167,8 +176,7 @@ def correct_month(by: User | None, month: Month, reason: str, now: datetime) -> 
     """As `correct_period`, for callers that have looked who may; None is the system."""
     month, row = month_to_correct(str(month))
     here = Month.of(int(now.timestamp()))
-    counted = count_month(month, row)
-    _refuse(month, blocking(counted.findings))
+    found = recount(month, row)
     with transaction.atomic():
         # The head's lock lets one correction at a time see what is booked.
         head = locked_head()
@@ -180,11 +188,7 @@ def correct_month(by: User | None, month: Month, reason: str, now: datetime) -> 
             reason=reason[:255],
             is_correction=True,
         )
-        since_s, until_s = month.end_s, int(now.timestamp()) + 1
-        posted = post_entries(
-            credit_losses(where, row.currency, since_s=since_s, until_s=until_s, only=row.name)
-        )
-        posted += post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
+        posted = post_recount(found, where)
         after = {"entries": len(posted), "booked_in": str(here)}
         record(by, "period.correct", row, after=after, reason=reason, now=now)
         return posted
@@ -208,7 +212,9 @@ def first_open_before(month: Month) -> Month | None:
 
 
 @transaction.atomic
-def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> PeriodClose:
+def _fix(
+    row: Period, counted: Counted, late: Sequence[Recount], by: User | None, now: datetime
+) -> PeriodClose:
     period = claimed(row)
     is_first = period.version == 0
     if is_first and UsageLine.objects.filter(period=period).count() != counted.lines:
@@ -220,10 +226,9 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
         created_by=name_of(by),
         is_correction=not is_first,
     )
-    month = Month.parse(period.name)
-    post_entries(credit_losses(where, period.currency, since_s=month.start_s, until_s=month.end_s))
-    post_entries(amortisation(month, where))
-    post_entries(entries_of(counted.tallies, reading.booked_for(period), where))
+    post_losses(late, where, by, now)
+    post_entries(amortisation(Month.parse(period.name), where))
+    post_entries(drafts_of(counted, period, where))
     posted = {e.number: e for e in chained.entries_named().filter(period=period)}
     control, bills = draw_bills(
         (link.entry for link in chained.chain_of(posted.values())), period.currency

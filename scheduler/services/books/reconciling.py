@@ -18,7 +18,7 @@ from scheduler.ledger.budgets.actuals import Actual
 from scheduler.ledger.closing import Posting, entries_of
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.segments import IN_SERVICE
-from scheduler.models import Budget, Period, PeriodClose, Reconciliation, Statement
+from scheduler.models import Budget, LedgerEntry, Period, PeriodClose, Reconciliation, Statement
 from scheduler.selectors.books.chain import chained
 from scheduler.selectors.books.slugs.actuals import used_of, with_figures
 from scheduler.services.books import reading
@@ -78,9 +78,19 @@ def _checks(now: datetime) -> Iterator[tuple[str, str, list[str]]]:
     yield "reports", "ledger = what reports add up to", _each(closed, _reported)
     yield "budgets", "spent = settled holds + what budgets began with + true-ups", _counters()
     still = [p for p in closed if p.state == PeriodState.CLOSED]
-    if still:
-        what = f"{still[-1].name}: booked = counted anew from segments"
-        yield "recount", what, _recount(Month.parse(still[-1].name), still[-1])
+    for period in _to_recount(still):
+        what = f"{period.name}: booked = counted anew from segments"
+        yield "recount", what, _recount(Month.parse(period.name), period)
+
+
+def _to_recount(closed: list[Period]) -> list[Period]:
+    """The last month that is closed, and those that entries were booked for in it or since: a
+    minute each where they are large, so not every month there ever was."""
+    if not closed:
+        return []
+    late = LedgerEntry.objects.filter(period__name__gte=closed[-1].name).exclude(sku="")
+    names = set(late.order_by().values_list("service_period__name", flat=True).distinct())
+    return [period for period in closed if period.name in names or period is closed[-1]]
 
 
 def _counters() -> list[str]:

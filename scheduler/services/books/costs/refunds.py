@@ -1,4 +1,4 @@
-"""What goes back to teams: work a preemption threw away, and losses learnt after a close.
+"""What goes back to teams for work a preemption threw away.
 
 Always entries of their own, of kind credit; a usage line is never negative.
 """
@@ -6,29 +6,25 @@ Always entries of their own, of kind credit; a usage line is never negative.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from itertools import groupby
-from typing import Any
 
 from django.db.models import Exists, OuterRef
 
-from scheduler.ledger.closing import BookKey, Posting, Tallies, Tally, Window
-from scheduler.ledger.entries import PLATFORM, RECOVERY, Entry, EntryKind, posting
+from scheduler.ledger.closing import BookKey, Tallies, Tally, Window
+from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import ChargeKind, Held, rate
 from scheduler.ledger.segments import Bucket
 from scheduler.ledger.tiers import Intervals
-from scheduler.models import Attempt, DeviceSegment, LedgerEntry, UsageLine
+from scheduler.models import Attempt, DeviceSegment
 from scheduler.selectors.books.terms import terms_of
 from scheduler.services.books import reading
-from scheduler.states import END_RULES, MADE_TO_MOVE, EndReason
-
-_NOT_BILLABLE = [str(reason) for reason in EndReason if not END_RULES[reason].billable]
+from scheduler.states import MADE_TO_MOVE
 
 
 def _moment(at_s: int) -> datetime:
@@ -83,66 +79,3 @@ def _credit(
         tally.amount = EXACT.subtract(tally.amount, line.amount)
         charged = tallies.charged.get(line.pool, ZERO)
         tallies.charged[line.pool] = EXACT.subtract(charged, line.amount)
-
-
-def credit_losses(
-    where: Posting, currency: str, *, since_s: int, until_s: int, only: str = ""
-) -> list[Entry]:
-    """Closed months charged teams for attempts that then ended by the platform's fault, later.
-
-    For each such attempt that ended from `since_s` until before `until_s`: what its lines said is
-    credited to the team and owed by the platform, in the month of `where`. Once: the batch names
-    attempt and month.
-    `only`: of this closed month alone.
-    """
-    lines = UsageLine.objects.filter(
-        attempt__end_reason__in=_NOT_BILLABLE,
-        attempt__ended_at__gte=_moment(since_s),
-        attempt__ended_at__lt=_moment(until_s),
-        period__version__gt=0,
-    ).exclude(account=PLATFORM)
-    lines = lines.filter(period__name=only) if only else lines.exclude(period__name=where.period)
-    fields = ("period__name", "attempt_id", "account", "flavour", "kind", "rate_id", "unit_price")
-    sums: dict[tuple[Any, ...], tuple[int, Decimal]] = {}
-    rows = lines.order_by("pk").values_list(*fields, "gpu_seconds", "amount", "attempt__ended_at")
-    for *key, seconds, amount, ended_at in rows.iterator(reading.PAGE):
-        if ended_at < _moment(Month.parse(key[0]).end_s):
-            continue
-        known = sums.get(tuple(key), (0, ZERO))
-        sums[tuple(key)] = (known[0] + seconds, EXACT.add(known[1], amount))
-    return list(_moves(sums, where, currency))
-
-
-def _moves(
-    sums: Mapping[tuple[Any, ...], tuple[int, Decimal]], where: Posting, currency: str
-) -> Iterable[Entry]:
-    batches = {key: f"refund attempt {key[1]} of {key[0]}" for key in sums}
-    done = LedgerEntry.objects.filter(batch__in=set(batches.values()))
-    known = set(done.values_list("batch", flat=True))
-    for key in sorted(sums):
-        period, attempt, account, flavour, kind, rate_id, unit_price = key
-        seconds, amount = sums[key]
-        if batches[key] in known:
-            continue
-        for debit, sign, entry_kind in (
-            (account, -1, EntryKind.CREDIT),
-            (PLATFORM, 1, EntryKind.CORRECTION),
-        ):
-            yield posting(
-                Entry(
-                    batch=batches[key],
-                    kind=entry_kind,
-                    period=where.period,
-                    service_period=period,
-                    debit=debit,
-                    credit=RECOVERY,
-                    amount=amount if sign > 0 else EXACT.minus(amount),
-                    currency=currency,
-                    sku=f"{flavour}:{kind}",
-                    rate_id=str(rate_id),
-                    unit_price=unit_price,
-                    gpu_seconds=sign * seconds,
-                    reason=f"attempt {attempt} ended later by the platform's fault",
-                    created_by=where.created_by,
-                )
-            )

@@ -35,8 +35,9 @@ from scheduler.services.books.closing import (
     soft_close_period,
 )
 from scheduler.services.books.months.restating import months_moved, preview_price
+from scheduler.services.books.months.trying import require_trier, try_period
 from scheduler.services.books.posting import CloseBlocked, require_bookkeeper
-from scheduler.services.books.trying import require_trier, try_period
+from scheduler.services.books.recounting import months_that_lost
 from scheduler.services.errors import Conflict, Invalid
 
 logger = logging.getLogger(__name__)
@@ -95,15 +96,20 @@ def _months_of(
         require_bookkeeper(actor)
         return months_moved(rate)
     if act == CountingAct.CHECK:
-        return [require_trier(actor, month)]
+        return _with_earlier(require_trier(actor, month))
     require_bookkeeper(actor)
     if act == CountingAct.SOFT_CLOSE:
         return [month_as_seen(month, seen)[0]]
     if act == CountingAct.CLOSE:
-        return [month_to_close(month, seen, now)[0]]
+        return _with_earlier(month_to_close(month, seen, now)[0])
     if not reason.strip():
         raise Invalid("Say what is corrected.", field="reason")
     return [month_to_correct(month)[0]]
+
+
+def _with_earlier(month: Month) -> list[Month]:
+    """A month and those that are counted anew when it closes."""
+    return [month, *(earlier for earlier, _ in months_that_lost(month))]
 
 
 def do_countings() -> int:

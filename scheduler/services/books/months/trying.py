@@ -17,6 +17,7 @@ from scheduler.ledger.periods import Month, PeriodState, obstacles
 from scheduler.models import Adjustment, Period
 from scheduler.services.books.closing import first_open_before, month_of
 from scheduler.services.books.counting import count_month
+from scheduler.services.books.recounting import months_that_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ def try_period(*, actor: User, period: str, now: datetime | None = None) -> Tria
         month, PeriodState(row.state), now_s=now_s, earlier_open=first_open_before(month)
     )
     counted = count_month(month, row)
-    blocked = blocking([*found, *counted.findings])
+    earlier = [f for each in months_that_lost(month) for f in count_month(*each).findings]
+    blocked = blocking([*found, *counted.findings, *earlier])
     tallies = counted.tallies.by_key.values()
     return Trial(
         month=str(month),
