@@ -1,9 +1,10 @@
 """Guaranteed against borrowed: which devices a team holds above its guarantee, second by second.
 
 At every instant the devices a team holds are looked at in order: older attempt first, then by
-device. Each is guaranteed while a guarantee that covers it has room, the most particular guarantee
-first (pool and flavour, pool, flavour, any); else it is borrowed. Where nobody is guaranteed
-anything at that instant nothing is lent, so nothing is borrowed either.
+device. Each is guaranteed where the guarantees that cover it have room for all of it, the most
+particular guarantee first (pool and flavour, pool, flavour, any); else it is borrowed. A part of a
+card takes its thousandths. Where nobody is guaranteed anything at that instant nothing is lent, so
+nothing is borrowed either.
 
 The sweep looks again only when something changes: a device taken or given back, a guarantee that
 begins or ends. `tests/ledger/test_tiers.py` compares it with looking at every second anew.
@@ -12,12 +13,16 @@ begins or ends. `tests/ledger/test_tiers.py` compares it with looking at every s
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
 Cell = tuple[str, str]
+# Pool, flavour and milli-GPU of devices that are alike here.
+_Kind = tuple[str, str, int]
+_WHOLE = 1000
 Intervals = dict[tuple[int, int], list[tuple[int, int]]]
 
 
@@ -45,7 +50,7 @@ class Guarantee:
 
 
 class Stay(NamedTuple):
-    """A device held by an attempt, seconds; attempts are numbered by age."""
+    """A device held by an attempt, seconds, milli-GPU; attempts are numbered by age."""
 
     attempt: int
     device: int
@@ -53,13 +58,14 @@ class Stay(NamedTuple):
     flavour: str
     start_s: int
     end_s: int
+    milli: int = _WHOLE
 
 
 @dataclass(slots=True)
 class _Held:
-    """What an attempt holds now: devices by cell, and what each took of which guarantee."""
+    """What an attempt holds now: devices by kind, and the milli-GPU it took of which guarantee."""
 
-    devices: dict[Cell, list[int]] = field(default_factory=dict)
+    devices: dict[_Kind, list[int]] = field(default_factory=dict)
     took: dict[Cell, int] = field(default_factory=dict)
 
 
@@ -97,7 +103,8 @@ def _changes(
 
 
 class _Sweep:
-    """The state between two changes. `left`: room in the team's guarantees, by scope."""
+    """The state between two changes. `left`: room in the team's guarantees, milli-GPU by scope;
+    `sizes`: how many devices of which milli-GPU are held."""
 
     def __init__(self, team: str, guarantees: Sequence[Guarantee]) -> None:
         self.found: Intervals = {}
@@ -108,14 +115,15 @@ class _Sweep:
         self._short: list[int] = []
         self._held: dict[int, _Held] = {}
         self._left: dict[Cell, int] = {}
+        self._sizes: Counter[int] = Counter()
         self._since: dict[tuple[int, int], int] = {}
 
     def step(self, at_s: int, changes: Sequence[_Change]) -> None:
         """Apply all changes of one second; who is older than all that changed keeps its tier.
 
-        The youngest that comes takes what is left. Where the team has one guarantee at most, who
-        goes leaves what it took to the oldest that borrow. In every other case the team is looked
-        at anew.
+        The youngest that comes takes what is left. Where the team has one guarantee at most and
+        holds devices of one size, who goes leaves what it took to the oldest that borrow. In every
+        other case the team is looked at anew.
         """
         is_simple = True
         ending = [stay for _, kind, stay in changes if kind == _ENDS and stay is not None]
@@ -132,7 +140,7 @@ class _Sweep:
             for g in self._in_force:
                 if g.team == self._team:
                     scope = (g.pool, g.flavour)
-                    self._left[scope] = self._left.get(scope, 0) + g.gpus
+                    self._left[scope] = self._left.get(scope, 0) + g.gpus * _WHOLE
         elif ending:
             self._hand_on(at_s)
         for attempt in new if is_simple else self._order:
@@ -146,20 +154,35 @@ class _Sweep:
     def _take_away(self, ending: Sequence[Stay], at_s: int) -> bool:
         """Returns whether what is freed can be handed on without looking at everybody."""
         is_simple = not ending or len(self._left) <= 1
+        freeing: list[int] = []
         for stay in ending:
             self._close((stay.attempt, stay.device), at_s)
+            self._count(stay.milli, -1)
             held = self._held[stay.attempt]
-            cell = (stay.pool, stay.flavour)
-            held.devices[cell].remove(stay.device)
-            if not held.devices[cell]:
-                del held.devices[cell]
+            kind = (stay.pool, stay.flavour, stay.milli)
+            held.devices[kind].remove(stay.device)
+            if not held.devices[kind]:
+                del held.devices[kind]
             if not held.devices:
+                if held.took:
+                    freeing.append(stay.attempt)
                 del self._held[stay.attempt]
                 self._order.pop(bisect_left(self._order, stay.attempt))
                 self._give_back(held)
                 self._mark(stay.attempt, is_short=False)
         gone = {stay.attempt for stay in ending}
-        return is_simple and not any(attempt in self._held for attempt in gone)
+        if any(attempt in self._held for attempt in gone):
+            return False
+        return is_simple and not (len(self._sizes) > 1 and self._may_swap(freeing))
+
+    def _may_swap(self, freeing: Sequence[int]) -> bool:
+        """Whether a large device may fit at its turn now, and a small one behind it no more."""
+        return bool(freeing and self._short) and self._short[-1] > min(freeing)
+
+    def _count(self, milli: int, change: int) -> None:
+        self._sizes[milli] += change
+        if not self._sizes[milli]:
+            del self._sizes[milli]
 
     def _give_back(self, held: _Held) -> None:
         for scope, count in held.took.items():
@@ -168,10 +191,11 @@ class _Sweep:
     def _hand_on(self, at_s: int) -> None:
         """Let the oldest that borrow have what is left: with one guarantee all others keep theirs.
 
-        Who borrows although something was left at its turn is not covered by that guarantee.
+        Who borrows although enough was left at its turn is not covered by that guarantee.
         """
+        least = min(self._sizes, default=0)
         for attempt in list(self._short):
-            if not any(self._left.values()):
+            if sum(self._left.values()) < least:
                 return
             self._give_back(self._held[attempt])
             self._assign(attempt, at_s)
@@ -192,16 +216,17 @@ class _Sweep:
                 self._held[stay.attempt] = _Held()
                 insort(self._order, stay.attempt)
             devices = self._held[stay.attempt].devices
-            insort(devices.setdefault((stay.pool, stay.flavour), []), stay.device)
+            insort(devices.setdefault((stay.pool, stay.flavour, stay.milli), []), stay.device)
+            self._count(stay.milli, 1)
         return sorted({stay.attempt for stay in starting})
 
     def _assign(self, attempt: int, at_s: int) -> None:
-        """Give an attempt what is left, cell by cell."""
+        """Give an attempt what is left, kind by kind."""
         held = self._held[attempt]
         held.took = {}
         is_short = False
-        for cell, devices in sorted(held.devices.items()):
-            count = self._guaranteed(cell, len(devices), held.took)
+        for kind, devices in sorted(held.devices.items()):
+            count = self._guaranteed(kind, len(devices), held.took)
             for device in devices[:count]:
                 self._close((attempt, device), at_s)
             for device in devices[count:]:
@@ -209,18 +234,23 @@ class _Sweep:
                 is_short = True
         self._mark(attempt, is_short=is_short)
 
-    def _guaranteed(self, cell: Cell, wanted: int, took: dict[Cell, int]) -> int:
-        if not any(g.covers(cell) for g in self._in_force):
+    def _guaranteed(self, kind: _Kind, wanted: int, took: dict[Cell, int]) -> int:
+        """How many of so many devices there is room for; that is taken."""
+        pool, flavour, milli = kind
+        if not any(g.covers((pool, flavour)) for g in self._in_force):
             return wanted
-        given = 0
-        pool, flavour = cell
-        for scope in ((pool, flavour), (pool, ""), ("", flavour), ("", "")):
-            part = min(wanted - given, self._left.get(scope, 0))
-            if part > 0:
-                self._left[scope] -= part
+        left = self._left
+        scopes = ((pool, flavour), (pool, ""), ("", flavour), ("", ""))
+        room = [(scope, left[scope]) for scope in scopes if left.get(scope)]
+        count = min(wanted, sum(part for _, part in room) // milli) if room else 0
+        rest = count * milli
+        for scope, most in room:
+            part = min(rest, most)
+            if part:
+                left[scope] -= part
                 took[scope] = took.get(scope, 0) + part
-                given += part
-        return given
+                rest -= part
+        return count
 
     def _close(self, key: tuple[int, int], at_s: int) -> None:
         since = self._since.pop(key, None)

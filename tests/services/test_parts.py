@@ -14,7 +14,16 @@ from scheduler.engine.checks import check_snapshot
 from scheduler.ledger.segments import Bucket
 from scheduler.loop.cycle import Scheduler
 from scheduler.loop.loading import load_snapshot
-from scheduler.models import Allocation, Device, DeviceSegment, Job, Placement, SchedulerLease
+from scheduler.models import (
+    Allocation,
+    Device,
+    DeviceSegment,
+    Job,
+    Placement,
+    SchedulerLease,
+    UsageLine,
+)
+from scheduler.services import books
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.health import act_on_device
@@ -23,7 +32,7 @@ from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import SpecInvalid
 from scheduler.states import DeviceHealth, JobState, WaitReason, wait_sentence
 from tests.factories import member
-from tests.scenes import MODEL, NOON, at, build_cluster, ended, start, submit, sync
+from tests.scenes import MODEL, NOON, at, build_cluster, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 QUARTER = f"{MODEL} 1/4"
@@ -263,3 +272,22 @@ def test_quotas_count_parts_as_what_they_are_of_a_card(cycle, cluster, root, ali
     assert not cycle(4)
     another = submit(alice, project, gpu_milli="0.2", now=at(4))
     assert cycle(5) == 1 and held_by(another)
+
+
+def test_the_books_count_parts_of_a_guarantee_as_what_they_are_of_a_card(
+    cycle, cluster, root, alice, project, team
+):
+    """Four quarters are the one card that is guaranteed; the whole one beside them is borrowed."""
+    set_quota(actor=root, owner=team, guaranteed=1, now=NOON)
+    cut(root, cluster)
+    jobs = [submit(alice, project, gpu_milli="0.25") for _ in range(4)]
+    jobs.append(submit(alice, project))
+    assert cycle(1) == 5
+    node = cluster.node(1)
+    attempts = [job.attempts.get() for job in jobs]
+    sync(node, *(running(attempt) for attempt in attempts), now=at(10))
+    sync(node, *(ended(attempt) for attempt in attempts), now=at(3_610))
+    books.close_period(actor=root, period="2026-11", now=at(12 * 86_400))
+    lines = UsageLine.objects.filter(kind__startswith="run")
+    found = sorted(lines.values_list("flavour", "kind", "gpu_seconds"))
+    assert found == [(MODEL, "run-borrowed", 3_600), *[(QUARTER, "run-guaranteed", 3_600)] * 4]

@@ -12,7 +12,8 @@ from scheduler.ledger.entries import team_account
 from scheduler.ledger.periods import Month
 from scheduler.ledger.segments import ALLOCATED
 from scheduler.ledger.tiers import Guarantee, Intervals, Stay, borrowed
-from scheduler.models import DeviceSegment, GuaranteeSpan
+from scheduler.models import Device, DeviceSegment, GuaranteeSpan
+from scheduler.spec.values import WHOLE_MILLI
 
 
 def guarantees_in(month: Month) -> list[Guarantee]:
@@ -33,13 +34,15 @@ def guarantees_in(month: Month) -> list[Guarantee]:
 
 
 def borrowed_in(month: Month, guarantees: Sequence[Guarantee]) -> Intervals:
-    """When (attempt, device) was borrowed. No statement where nobody is guaranteed anything.
+    """When (attempt, device) was borrowed; a part of a card counts as what it is of it.
 
-    Memory grows with the devices held in the month and with the changes of tier.
+    No statement where nobody is guaranteed anything. Memory grows with the devices held in the
+    month and with the changes of tier.
     """
     if not guarantees:
         return {}
     teams = dict(Project.objects.order_by().values_list("pk", "team_id"))
+    parts = dict(Device.objects.filter(milli__lt=WHOLE_MILLI).values_list("pk", "milli"))
     by_team: dict[int, list[Stay]] = {}
     held = (
         DeviceSegment.objects.filter(
@@ -53,7 +56,8 @@ def borrowed_in(month: Month, guarantees: Sequence[Guarantee]) -> Intervals:
     )
     for project, attempt, device, pool, flavour, first, last in held.iterator(20_000):
         if project in teams:
-            stay = Stay(attempt, device, str(pool), flavour, first, last)
+            milli = parts.get(device, WHOLE_MILLI)
+            stay = Stay(attempt, device, str(pool), flavour, first, last, milli)
             by_team.setdefault(teams[project], []).append(stay)
     found: Intervals = {}
     for team in sorted(by_team):
