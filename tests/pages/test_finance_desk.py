@@ -13,6 +13,7 @@ from accounts.models import Rate
 from accounts.services import propose_rate
 from scheduler.models import Adjustment, Budget, LedgerEntry, Period
 from scheduler.services.books import do_countings, propose_adjustment
+from scheduler.services.sharing.budgets import set_budget
 from tests.factories import person
 from tests.scenes import build_cluster, submit
 
@@ -214,6 +215,19 @@ def test_a_budget_is_set_changed_and_removed_as_it_was_seen(as_, root, team):
     assert client.post(f"/finance/budgets/{budget.pk}/remove/", {"version": "1"}).status_code == 409
     assert client.post(f"/finance/budgets/{budget.pk}/remove/", {"version": "2"}).status_code == 302
     assert not Budget.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount", "shown"),
+    [("KWD", "1000.125", "1000.125"), ("JPY", "1000", "1000"), ("EUR", "1000.5", "1000.50")],
+)
+def test_a_budget_is_edited_to_the_last_coin(as_, root, team, settings, currency, amount, shown):
+    settings.TRAINYARD = {**settings.TRAINYARD, "currency": currency}
+    times = {"valid_from": timezone.now(), "valid_until": timezone.now() + timedelta(days=30)}
+    budget = set_budget(actor=root, owner=team, amount=Decimal(amount), **times)
+    for path in ("/finance/budgets/?edit", "/teams/vision/quota/?budget"):
+        page = as_(root).get(f"{path}={budget.pk}")
+        assert f'value="{shown}"' in said(page), path
 
 
 def test_a_budget_that_commits_at_the_submit_says_what_of_it_waits(as_, root, team, project):

@@ -19,6 +19,7 @@ from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.pages.listing.leaves import ROWS, Leaf, leaf_of
 from scheduler.conf import load_conf
+from scheduler.ledger.currencies import exponent_of
 from scheduler.models import Budget
 from scheduler.money import from_steps
 from scheduler.selectors.books.desk import require_reader
@@ -91,7 +92,9 @@ def filled_from(budget: Budget) -> dict[str, Any]:
     """A budget as the initial values of its form."""
     names = (*_RULES, "valid_from", "valid_until", "version")
     hours = None if budget.is_money else budget.usual // 3600
-    money = f"{from_steps(budget.usual):.2f}" if budget.is_money else None
+    money = None
+    if budget.is_money:
+        money = f"{from_steps(budget.usual):.{exponent_of(budget.currency)}f}"
     shown = {name: getattr(budget, name) for name in names}
     return {**shown, "owner": owner_path(budget) or _ROOT, "gpu_hours": hours, "amount": money}
 

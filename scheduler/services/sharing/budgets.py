@@ -216,7 +216,9 @@ def _check_envelope(
     asked = limits["money"] if is_money else limits["gpu_seconds"]
     if others + asked > envelope.limit:
         left = max(0, envelope.limit - others)
-        words = f"{from_steps(left):.2f}" if is_money else f"{left // _S_PER_HOUR} GPU-hours"
+        words = f"{left // _S_PER_HOUR} GPU-hours"
+        if is_money:
+            words = f"{from_steps(left):.{exponent_of(limits['currency'])}f}"
         raise Invalid(f"Your team has {words} left to give to its projects.", field=field)
 
 
