@@ -19,6 +19,7 @@ from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.findings import Finding, Trouble
 
 Key = TypeVar("Key")
+LAST_YEAR = 9998
 
 
 class PeriodState(StrEnum):
@@ -51,20 +52,24 @@ def may_post(state: PeriodState, kind: EntryKind) -> bool:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Month:
-    """A calendar month in UTC; local days of 23 or 25 hours do not exist here."""
+    """A calendar month in UTC; local days of 23 or 25 hours do not exist here.
+
+    Books are kept up to 9998, so that every month of theirs has one after it.
+    """
 
     year: int
     month: int
 
     def __post_init__(self) -> None:
-        if not (1970 <= self.year <= 9998 and 1 <= self.month <= 12):
+        if not (1970 <= self.year <= LAST_YEAR + 1 and 1 <= self.month <= 12):
             raise ValueError(f"period: {self.year}-{self.month} is no month; write it as 2026-11")
 
     @classmethod
     def parse(cls, text: str) -> Month:
         """From `2026-11`. Raises ValueError."""
         year, dash, month = text.partition("-")
-        if not dash or not (year.isdecimal() and month.isdecimal() and len(month) == 2):
+        is_written = dash and year.isdecimal() and month.isdecimal() and len(month) == 2
+        if not is_written or int(year) > LAST_YEAR:
             raise ValueError(f"period: {text!r} is no month; write it as 2026-11")
         return cls(int(year), int(month))
 

@@ -228,10 +228,14 @@ class TestPeriods:
         found = obstacles(self.MONTH, PeriodState.CLOSED, now_s=self.MONTH.end_s, earlier_open=None)
         assert [f.trouble for f in found] == [Trouble.UNDECIDED]
 
-    @pytest.mark.parametrize("text", ["2026", "2026-13", "2026-1", "26-x", "", "2026-00"])
+    @pytest.mark.parametrize("text", ["2026", "2026-13", "2026-1", "26-x", "", "2026-00", "9999-01"])
     def test_what_is_no_month_is_refused(self, text):
         with pytest.raises(ValueError, match="period"):
             Month.parse(text)
+
+    def test_the_last_month_of_books_has_one_after_it(self):
+        last = Month.parse("9998-12")
+        assert last.end_s == last.following.start_s == last.start_s + 31 * 86_400
 
     def test_remarks_do_not_block(self):
         remark = Finding(Trouble.NO_WEIGHTS, "pool", "…")

@@ -34,6 +34,7 @@ def test_three_years_by_hand():
         (date(2026, 11, 15), 2, date(2027, 1, 15)),
         (date(2024, 2, 29), 12, date(2025, 2, 28)),
         (date(2026, 12, 1), 12, date(2027, 12, 1)),
+        (date(9979, 1, 1), 240, date.max),
     ],
 )
 def test_a_life_ends_on_the_same_day_of_a_later_month(since, months, end):

@@ -195,6 +195,7 @@ BAD_ASSETS: dict[str, list[object]] = {
     "name": ["", "a\nb", "x" * 129],
     "paid": [Decimal(0), Decimal(-1), Decimal("NaN"), Decimal("1e13"), Decimal("0.1234567")],
     "residual": [Decimal(-1), Decimal("6100.01")],
+    "since": [date(1969, 12, 31), date(26, 11, 1), date(9979, 1, 1), date(9999, 12, 31)],
     "months": [0, 241, -3],
     "paid_currency": ["EURO", "eur", "€"],
     "fx_rate": [Decimal("0.9")],
@@ -209,6 +210,20 @@ def test_a_purchase_that_makes_no_sense_is_refused_by_name(root, yard, field, va
         bought(root, yard.pool, **{field: value})
     assert refused.value.field == field
     assert not Asset.objects.exists()
+
+
+def test_the_last_days_there_are_stop_no_close_and_no_page(root, yard, client):
+    """Also of an asset that was stored with a longer life than the calendar has."""
+    asset = bought(root, yard.pool, since=date(9978, 12, 31), months=240)
+    Asset.objects.filter(pk=asset.pk).update(since=date(9990, 1, 1))
+    books.retire_asset(actor=root, asset=asset, on=date(9999, 12, 31), reason="never")
+    books.propose_cost(
+        actor=root, pool=yard.pool, month="9998-12", kind="energy", amount=Decimal(1), note="late"
+    )
+    assert close(root).control == 1080
+    client.force_login(root)
+    for page in ("", "periods/", "costs/"):
+        assert client.get(f"/finance/{page}").status_code == 200
 
 
 BAD_COSTS: dict[str, list[object]] = {

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_DOWN, Context, Decimal
 
 from scheduler.ledger.exact import EXACT, ZERO
+from scheduler.ledger.periods import LAST_YEAR
 
 # A day's part is rounded down to prices' places; what that leaves over falls to the last day.
 _STEP = Decimal("0.000001")
@@ -28,9 +29,14 @@ class Plan:
 
     @property
     def end(self) -> date:
-        """The first day after its planned life; the 31st falls to the last day of a short month."""
+        """The first day after its planned life; the 31st falls to the last day of a short month.
+
+        At most the last day there is: one asset with too long a life would stop every close.
+        """
         count = self.since.year * 12 + self.since.month - 1 + self.months
         year, month = divmod(count, 12)
+        if year > LAST_YEAR:
+            return date.max
         first = date(year, month + 1, 1)
         following = date(year + month // 11, (month + 1) % 12 + 1, 1)
         return min(first + timedelta(days=self.since.day - 1), following - timedelta(days=1))

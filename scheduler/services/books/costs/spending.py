@@ -16,7 +16,7 @@ from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of, from_minor
 from scheduler.ledger.entries import EXPENSE, Entry, EntryKind, cost_account, posting
 from scheduler.ledger.exact import EXACT, half_even, plain
-from scheduler.ledger.periods import Month
+from scheduler.ledger.periods import LAST_YEAR, Month
 from scheduler.models import Asset, CostKind, Pool, PoolCost, TermsDecision
 from scheduler.services.books.policies import first_open
 from scheduler.services.books.posting import post_entries, require_bookkeeper
@@ -24,6 +24,7 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid
 
 MOST = Decimal(10) ** 12
 MOST_MONTHS = 240
+_FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(LAST_YEAR - MOST_MONTHS // 12, 12, 31)
 Row = TypeVar("Row", Asset, PoolCost)
 
 
@@ -50,7 +51,7 @@ def propose_asset(
     require_bookkeeper(actor)
     currency = load_conf().currency
     paid_currency = paid_currency or currency
-    _check_asset(name, paid, residual, months, paid_currency)
+    _check_asset(name, paid, residual, since, months, paid_currency)
     fx_rate = _rate(currency, paid_currency, fx_rate, fx_source)
     units = half_even(EXACT.multiply(paid, fx_rate), exponent_of(currency))
     cost = from_minor(units, currency)
@@ -74,7 +75,7 @@ def propose_asset(
 
 
 def _check_asset(
-    name: str, paid: Decimal, residual: Decimal, months: int, paid_currency: str
+    name: str, paid: Decimal, residual: Decimal, since: date, months: int, paid_currency: str
 ) -> None:
     if not name.strip() or len(name) > 128 or not name.isprintable():
         raise Invalid("Give a name in one line of at most 128 characters.", field="name")
@@ -86,6 +87,8 @@ def _check_asset(
     _exact(residual, "residual")
     if not 1 <= months <= MOST_MONTHS:
         raise Invalid(f"Give whole months from 1 to {MOST_MONTHS}.", field="months")
+    if not _FIRST_DAY <= since <= _LAST_DAY:
+        raise Invalid(f"Give a day from {_FIRST_DAY} to {_LAST_DAY}.", field="since")
     try:
         exponent_of(paid_currency)
     except ValueError:
