@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import AuditEvent
 from scheduler.models import Pool
@@ -28,7 +29,10 @@ def test_an_operator_sets_a_quota_and_its_team_sees_it(
     assert program(alice).get("/rules/quotas/").json()["items"] == [quota]
     assert program(carol).get("/rules/quotas/").json()["items"] == []
     grants = f"/rules/quotas/{quota['id']}/grants/"
-    grant = call.post(grants, {"maximum": 2, "reason": "deadline", **PERIOD}).json()
+    back = call.post(grants, {"maximum": 2, **PERIOD})
+    assert problem_of(back, 422)["errors"][0]["field"] == "valid_from"
+    ahead = {**PERIOD, "valid_from": timezone.now().isoformat()}
+    grant = call.post(grants, {"maximum": 2, "reason": "deadline", **ahead}).json()
     assert call.post(f"/rules/grants/{grant['id']}/revoke/").json()["revoked_at"]
     problem_of(call.post(f"/rules/grants/{grant['id']}/revoke/"), 409)
     assert (

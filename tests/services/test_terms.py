@@ -63,6 +63,18 @@ def test_what_was_guaranteed_when_outlives_quotas_and_grants(root, team, project
     assert spans(team) == [(2, 1, 10), (4, 10, 60), (1, 20, 40), (3, 50, 60)]
 
 
+def test_a_grant_does_not_reach_back(root, team):
+    quota = set_quota(actor=root, owner=team, guaranteed=2, now=at(0))
+    figures = {"guaranteed": 1, "valid_until": at(9000), "now": at(7200)}
+    for begin in (-30 * 86_400, 7200 - 301):
+        with pytest.raises(Invalid, match=r"moment has passed.*begin now or later") as refused:
+            add_grant(actor=root, quota=quota, valid_from=at(begin), **figures)
+        assert refused.value.field == "valid_from"
+    # "Now" as a form had it some minutes ago: it counts from when it is there.
+    add_grant(actor=root, quota=quota, valid_from=at(7200 - 300), **figures)
+    assert spans(team) == [(2, 0, None), (1, 7200, 9000)]
+
+
 def priced(clerk, root, kind, price, model=""):
     rate = propose_rate(
         actor=clerk,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -17,6 +17,9 @@ from scheduler.services.sharing.budgets import check_period
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
 from scheduler.services.sharing.rights import about_quota, require_operator
 from scheduler.services.sharing.spans import begin_grant, end_grant
+
+# "Now" as it stood in a form that was sent some minutes later.
+_PAST = timedelta(minutes=5)
 
 
 @transaction.atomic
@@ -86,9 +89,16 @@ def give_grant(
 ) -> Grant:
     """As `add_grant`, for callers that have asked for the right: approvals have rules of their own.
 
-    Raises Invalid for what has no effect.
+    It guarantees from `now` at the earliest: what ran before has its price. Raises Invalid for a
+    begin in the past and for what has no effect.
     """
-    check_period(valid_from, valid_until, now or timezone.now())
+    now = now or timezone.now()
+    check_period(valid_from, valid_until, now)
+    if valid_from < now - _PAST:
+        raise Invalid(
+            "This moment has passed, and a grant counts from now on. Let it begin now or later.",
+            field="valid_from",
+        )
     added = {"guaranteed": guaranteed, "borrow_limit": borrow_limit, "maximum": maximum}
     added["max_hours"] = max_hours
     for field, value in added.items():
@@ -114,7 +124,7 @@ def give_grant(
         reason=reason[:255],
         granted_by=actor,
     )
-    begin_grant(grant)
+    begin_grant(grant, now=now)
     period = {"valid_from": valid_from, "valid_until": valid_until}
     record(actor, "quota.grant", about_quota(quota), after={**added, **period}, reason=reason)
     events.wake_scheduler_on_commit()

@@ -38,8 +38,8 @@ def follow_quota(quota: Quota, *, now: datetime) -> None:
         )
 
 
-def begin_grant(grant: Grant) -> None:
-    """A grant's span; it ends by itself."""
+def begin_grant(grant: Grant, *, now: datetime) -> None:
+    """A grant's span, which begins now at the earliest; it ends by itself."""
     quota = grant.quota
     if quota.account.team_id is None or not grant.guaranteed:
         return
@@ -48,7 +48,7 @@ def begin_grant(grant: Grant) -> None:
         pool_id=quota.pool_id,
         flavour=quota.gpu_model,
         gpus=grant.guaranteed,
-        from_s=_second(grant.valid_from),
+        from_s=_second(max(now, grant.valid_from)),
         until_s=_second(grant.valid_until),
         quota=quota.pk,
         grant=grant.pk,
