@@ -14,6 +14,7 @@ from typing import NamedTuple
 from django.db.models import Sum
 
 from scheduler.models import Device, Grant, Headroom, Quota
+from scheduler.selectors.sharing.granted import Span, granted_over
 from scheduler.states import NodeState
 
 Scope = tuple[int | None, str]
@@ -70,10 +71,6 @@ class Shortage:
         )
 
 
-# Of a grant: its quota, how many GPUs, from when until when.
-_Span = tuple[int, int, datetime, datetime]
-
-
 def guarantee_shortage(quota: Quota, guaranteed: int, *, now: datetime) -> Shortage | None:
     """Whether a higher guarantee goes beyond what is there, now or when a grant begins later.
 
@@ -94,7 +91,7 @@ def grant_shortage(
     spans = _spans(valid_from__lt=valid_until, valid_until__gt=valid_from)
     figures = (quota.pool_id, quota.gpu_model, quota.guaranteed + gpus)
     row = _Row(quota.pk, quota.account_id, *figures)
-    return _first_shortage(quota, row, spans, valid_from)
+    return _first_shortage(quota, row, spans, valid_from, valid_until)
 
 
 class _Row(NamedTuple):
@@ -110,7 +107,7 @@ class _Row(NamedTuple):
         return scope[0] in (None, self.pool) and scope[1] in ("", self.model)
 
 
-def _spans(**within: datetime) -> list[_Span]:
+def _spans(**within: datetime) -> list[Span]:
     """Grants of top-level accounts that guarantee something within some time; one query."""
     grants = Grant.objects.filter(
         guaranteed__gt=0, revoked_at=None, quota__account__depth=1, **within
@@ -119,12 +116,10 @@ def _spans(**within: datetime) -> list[_Span]:
 
 
 def _first_shortage(
-    quota: Quota, row: _Row, spans: Sequence[_Span], since: datetime
+    quota: Quota, row: _Row, spans: Sequence[Span], since: datetime, until: datetime | None = None
 ) -> Shortage | None:
     """`row` is the quota as it would be. Looked at for its own pool and model and for everything
     they are part of. Where nothing is in service yet there is nothing to compare with.
-
-    Only a grant's begin can make it tighter, so these moments are looked at, and the first one.
     """
     if quota.account.depth > 1:
         return None
@@ -132,14 +127,9 @@ def _first_shortage(
     top = Quota.objects.filter(account__depth=1) if quota.account.depth else Quota.objects.none()
     before = [_Row(*values) for values in top.values_list(*fields)]
     after = [one for one in before if one.pk != row.pk or row.pk is None] + [row]
-    begins = {begin for _, _, begin, _ in spans if begin > since}
     scopes = [(row.pool, row.model), (row.pool, ""), (None, row.model), (None, "")]
     there = {scope: capacity_for_guarantees(*scope) for scope in dict.fromkeys(scopes)}
-    for moment in sorted({since} | begins):
-        granted: dict[int | None, int] = {}
-        for pk, more, begin, end in spans:
-            if begin <= moment < end:
-                granted[pk] = granted.get(pk, 0) + more
+    for _, granted in granted_over(spans, since, until):
         for scope, (in_service, headroom) in there.items():
             was, now = _claims(before, scope, granted), _claims(after, scope, granted)
             own = now.pop(row.account)

@@ -12,8 +12,9 @@ from accounts.models import Project, Team
 from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
-from scheduler.models import Account, Budget, Device, Pool, Quota
+from scheduler.models import Budget, Device, Pool, Quota
 from scheduler.money import STEPS, cost_of
+from scheduler.selectors.sharing.granted import least_left
 from scheduler.services.bookings.requested import booked_then
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.states import RequestKind
@@ -75,7 +76,8 @@ def free_envelope(
 ) -> int | None:
     """What a lead may give this project of what the team has, in the kind's unit; None: no limit.
 
-    Nothing for the team itself: what a team has is not its lead's to widen.
+    Grants begin and end: at the moment of that time at which least is left. Nothing for the team
+    itself: what a team has is not its lead's to widen.
     """
     if isinstance(owner, Team):
         return 0
@@ -83,19 +85,15 @@ def free_envelope(
         return _free_of_budget(owner, start, is_money=kind is RequestKind.MONEY)
     if kind is RequestKind.RESERVATION:
         return _free_to_book(owner.team, pool, gpu_model, start=start, until=until, now=now)
-    above = limits_now(quota_for(owner.team, pool, gpu_model), now=now)
-    own = limits_now(quota_for(owner, pool, gpu_model), now=now)
-    if kind is RequestKind.GUARANTEED:
-        siblings = Quota.objects.filter(
-            account__in=Account.objects.filter(project__team_id=owner.team_id),
-            pool=pool,
-            gpu_model=gpu_model,
-        )
-        given = sum(one.guaranteed for one in effective_of(siblings, now=now).values())
-        return max(0, (above.guaranteed if above else 0) - given)
-    field = FIELD_OF[kind]
-    most = getattr(above, field) if above else None
-    return None if most is None else max(0, most - (getattr(own, field) or 0))
+    above, field = quota_for(owner.team, pool, gpu_model), FIELD_OF[kind]
+    if above is None:
+        return 0 if kind is RequestKind.GUARANTEED else None
+    # A guarantee is shared with all others of the team, other limits hold for each by itself.
+    team = Q(account__project__team=owner.team) | Q(account__team__parent=owner.team)
+    who = team if kind is RequestKind.GUARANTEED else Q(account__project=owner)
+    below = list(Quota.objects.filter(who, pool=pool, gpu_model=gpu_model))
+    left = least_left(above, below, field, since=max(now, start), until=until)
+    return None if left is None else max(0, left.free)
 
 
 def _free_to_book(

@@ -6,7 +6,7 @@ Lowering a limit stops nobody: it counts for what starts from then on.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.models import Account, Pool, Quota, SchedulerLease
 from scheduler.selectors.sharing.capacity import guarantee_shortage
+from scheduler.selectors.sharing.granted import least_left
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.guard import counts_now
@@ -77,7 +78,7 @@ def set_quota(
             code="stale_version",
             facts={"seen": quota_stamp(found)},
         )
-    _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound)
+    _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound, now=now)
     _check_capacity(found or Quota(account=account, **scope), guaranteed, now)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
@@ -158,24 +159,20 @@ def _check_tree(
     maximum: int | None,
     *,
     is_bound: bool,
+    now: datetime,
 ) -> None:
     """What is guaranteed below must be guaranteed above, and no maximum lie above its parent's."""
     parent = parent_of(account)
     above = Quota.objects.filter(account=parent, **scope).first() if parent else None
-    siblings = Quota.objects.filter(account__in=children(parent), **scope) if parent else None
     if is_bound and guaranteed and not (above and above.guaranteed):
         raise Invalid(
             "Your team is guaranteed nothing of these to give from. Ask for that first.",
             field="guaranteed",
         )
-    if above is not None and siblings is not None:
-        others = sum(one.guaranteed for one in siblings.exclude(account=account))
-        if above.guaranteed and others + guaranteed > above.guaranteed:
-            raise Invalid(
-                f"With the {others} of the others this guarantees more than the "
-                f"{above.guaranteed} of the account above. Raise that one first.",
-                field="guaranteed",
-            )
+    if parent is not None and above is not None:
+        if above.guaranteed:
+            siblings = list(Quota.objects.filter(account__in=children(parent), **scope))
+            _check_left(above, siblings, account, guaranteed, now)
         if maximum is not None and above.maximum is not None and maximum > above.maximum:
             raise Invalid(
                 f"A maximum of {maximum} has no effect: that of the account above is "
@@ -193,6 +190,27 @@ def _check_tree(
             f"The accounts below are guaranteed {below}, above this maximum. Lower those first.",
             field="maximum",
         )
+
+
+def _check_left(
+    above: Quota, siblings: Sequence[Quota], account: Account, guaranteed: int, now: datetime
+) -> None:
+    """Raises Invalid where more becomes guaranteed than the account above has left, now or once a
+    grant begins or ends. A lower guarantee always may: it stops nobody."""
+    own = next((one for one in siblings if one.account_id == account.pk), None)
+    was = own.guaranteed if own else 0
+    left = least_left(above, siblings, "guaranteed", since=now)
+    if left is None or guaranteed <= was or guaranteed - was <= left.free:
+        return
+    granted = left.granted.get(own.pk, 0) if own else 0
+    its = f" and the {granted} of its grants" if granted else ""
+    then = f" from {left.at:%Y-%m-%d %H:%M} UTC" if left.at > now else ""
+    raise Invalid(
+        f"With the {left.below - was - granted} of the others{its}{then} this guarantees more "
+        f"than the {left.above} of the account above. Raise that one first, or give "
+        f"{was + max(0, left.free)} at most.",
+        field="guaranteed",
+    )
 
 
 def _check_capacity(quota: Quota, guaranteed: int, now: datetime) -> None:

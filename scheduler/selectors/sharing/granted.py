@@ -1,0 +1,77 @@
+"""What grants add to quotas, moment by moment, and what is left of a limit when least is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from scheduler.models import Grant, Quota
+
+# Of a grant: its quota, how much it adds, from when until when.
+Span = tuple[int, int, datetime, datetime]
+
+
+def granted_over(
+    spans: Sequence[Span], since: datetime, until: datetime | None = None
+) -> Iterator[tuple[datetime, Mapping[int | None, int]]]:
+    """The moments from `since` until right before `until` (None: without end) at which something
+    changes, the first one too, each with what is granted then, by quota."""
+    turns = {turn for _, _, *both in spans for turn in both if turn > since}
+    for moment in sorted({since, *(turn for turn in turns if until is None or turn < until)}):
+        granted: dict[int | None, int] = {}
+        for pk, more, begin, end in spans:
+            if begin <= moment < end:
+                granted[pk] = granted.get(pk, 0) + more
+        yield moment, granted
+
+
+class Left(NamedTuple):
+    """At a moment: the limit above, what all below it have of it, and what of these is granted."""
+
+    at: datetime
+    above: int
+    below: int
+    granted: Mapping[int | None, int]
+
+    @property
+    def free(self) -> int:
+        """Below zero where more was given away than there is."""
+        return self.above - self.below
+
+
+def least_left(
+    above: Quota,
+    below: Collection[Quota],
+    field: str,
+    *,
+    since: datetime,
+    until: datetime | None = None,
+) -> Left | None:
+    """The first of the moments from `since` until right before `until` at which least is left of a
+    limit (its `field`); None if the quota above sets none. One query.
+    """
+    limit = getattr(above, field)
+    if limit is None:
+        return None
+    within = {"valid_until__gt": since} | ({} if until is None else {"valid_from__lt": until})
+    grants = Grant.objects.filter(
+        quota__in=[above.pk, *(one.pk for one in below)],
+        revoked_at=None,
+        **{f"{field}__gt": 0},
+        **within,
+    )
+    spans = list(grants.values_list("quota_id", field, "valid_from", "valid_until"))
+    given = sum(getattr(one, field) or 0 for one in below)
+    return min(
+        (
+            Left(
+                moment,
+                limit + granted.get(above.pk, 0),
+                given + sum(more for pk, more in granted.items() if pk != above.pk),
+                granted,
+            )
+            for moment, granted in granted_over(spans, since, until)
+        ),
+        key=lambda left: left.free,
+    )
