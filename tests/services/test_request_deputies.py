@@ -7,12 +7,15 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from accounts.models import AuditEvent, Role, User
-from accounts.services import delegate
+from accounts.models import AuditEvent, Delegation, Role, User
+from accounts.services import add_member, create_project, create_team, delegate, end_delegation
 from scheduler.models import OutboundMail
 from scheduler.selectors.inbox import calls_for
 from scheduler.selectors.requesting import get_visible_request, inbox_of
 from scheduler.services.errors import Forbidden, NotFound
+from scheduler.services.requesting.assigning import people_to_assign
+from scheduler.services.requesting.reminding import tend_requests
+from scheduler.services.requesting.rights import may_decide
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, scenes
 from tests.requesting import ask, decide
@@ -94,3 +97,62 @@ def test_one_person_takes_no_second_step_as_a_deputy(cluster, root, project, ali
     assert after.state == "admin_review"
     with pytest.raises(Forbidden, match="earlier step"):
         decide(deputy, after, now=now)
+
+
+@pytest.fixture
+def useless(root, team, other_team, lead):
+    """Makes delegations of the lead that let nobody decide for `vision`: ended early, for another
+    team, for a team above, to somebody who has left."""
+
+    def make(deputy) -> None:
+        add_member(actor=root, team=other_team, user=lead, role=Role.LEAD)
+        lend(lead, deputy)
+        end_delegation(actor=lead, delegation=Delegation.objects.get())
+        lend(lead, deputy, other_team)
+        gone = factories.person("gone")
+        lend(lead, gone, team)
+        User.objects.filter(pk=gone.pk).update(is_active=False)
+
+    return make
+
+
+def test_who_can_decide_no_more_is_told_nothing(cluster, useless, project, alice, lead, carol):
+    useless(carol)
+    now = timezone.now()
+    request = ask(alice, project, now=now)
+    assert [one.person for one in OutboundMail.objects.all()] == [lead]
+    assert people_to_assign(request, now=now) == [lead, User.objects.get(username="root")]
+    # Nobody acts for the lead: it goes up without waiting for anybody.
+    assert tend_requests(now=now + 48 * HOUR)["escalated"] == 1
+    request.refresh_from_db()
+    assert request.state == "admin_review"
+
+
+def test_what_was_lent_for_one_team_is_not_for_the_steps_of_all(
+    cluster, root, team, project, alice, lead, carol, bob
+):
+    lend(root, carol, team)
+    lend(root, bob)
+    now = timezone.now()
+    request = decide(lead, ask(alice, project, amount=9, now=now), now=now)
+    assert request.state == "admin_review"
+    told = OutboundMail.objects.filter(key__contains=":step:", key__startswith="request:")
+    assert {one.person for one in told.filter(subject__contains="waits for you")} >= {bob}
+    assert carol not in {one.person for one in told}
+    assert carol not in people_to_assign(request, now=now)
+    assert bob in people_to_assign(request, now=now)
+
+
+def test_one_for_the_team_counts_and_one_for_the_team_above_does_not(
+    cluster, root, team, lead, carol, bob
+):
+    """As `acting_for` decides: a delegation names one team and reaches no further down."""
+    below = create_team(actor=root, name="Below", parent=team)
+    inner = create_project(actor=root, team=below, name="Inner")
+    member = factories.member("inner", below, by=root)
+    lend(lead, carol, team)
+    lend(lead, bob, below)
+    request = ask(member, inner, now=timezone.now())
+    may = {one for one in (carol, bob) if may_decide(User.objects.get(pk=one.pk), request)}
+    told = {one.person for one in OutboundMail.objects.all()}
+    assert may == told & {carol, bob} == {bob}

@@ -78,7 +78,8 @@ def people_to_assign(request: QuotaRequest, *, now: datetime) -> Sequence[User]:
     step = ReviewStep(request.route[0])
     out = askers(request) | have_said_yes(request)
     people = people_for(step, request.team).exclude(pk__in=out).values("pk")
-    theirs = Q(pk__in=people) | Q(pk__in=deputies(people, now=now).values("deputy"))
+    acting = deputies(people, step, request.team, now=now)
+    theirs = Q(pk__in=people) | Q(pk__in=acting.values("deputy"))
     found = User.objects.filter(theirs, is_active=True).exclude(pk__in=out)
     return list(found.order_by("username"))
 

@@ -136,8 +136,9 @@ def _escalate(request: QuotaRequest, now: datetime) -> bool:
 def _deputies_for(request: QuotaRequest, now: datetime) -> set[int]:
     """Who may take the step under way in somebody's place, and has no part in it yet."""
     out = askers(request) | have_said_yes(request)
-    people = deciders(ReviewStep(request.route[0]), request.team) - out
-    return deputies_of(people, now=now) - out
+    step = ReviewStep(request.route[0])
+    people = deciders(step, request.team) - out
+    return deputies_of(people, step, request.team, now=now) - out
 
 
 def _ask_deputies(request: QuotaRequest, now: datetime) -> bool:

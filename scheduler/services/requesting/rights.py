@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.models import Delegation, DelegationScope, Project, Team, User
 from accounts.permissions import acting_for, can, people_who_can, projects_visible_to
@@ -71,19 +71,24 @@ def deciders(step: ReviewStep, team: Team) -> set[int]:
     return set(people_for(step, team).values_list("pk", flat=True))
 
 
-def deputies(people: Any, *, now: datetime) -> QuerySet[Delegation]:
-    """Who may act for these people in deciding now, in whatever team."""
+def deputies(people: Any, step: ReviewStep, team: Team, *, now: datetime) -> QuerySet[Delegation]:
+    """Who may act for these people in taking this step now, as `acting_for` says of each deputy: a
+    delegation for one team is for that team's own step, and not for those below it."""
+    where = Q(team=None) | Q(team=team) if step is ReviewStep.LEAD else Q(team=None)
     return Delegation.objects.filter(
+        where,
         giver__in=people,
+        deputy__is_active=True,
         scope=DelegationScope.APPROVE_REQUESTS,
         starts_at__lte=now,
         ends_at__gt=now,
+        ended_early_at__isnull=True,
     )
 
 
-def deputies_of(people: set[int], *, now: datetime) -> set[int]:
+def deputies_of(people: set[int], step: ReviewStep, team: Team, *, now: datetime) -> set[int]:
     """Their ids."""
-    return set(deputies(people, now=now).values_list("deputy_id", flat=True))
+    return set(deputies(people, step, team, now=now).values_list("deputy_id", flat=True))
 
 
 def askers(request: QuotaRequest) -> set[int]:

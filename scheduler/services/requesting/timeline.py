@@ -139,7 +139,7 @@ def _who_is_told(request: QuotaRequest, now: datetime) -> set[int]:
     if step is ReviewStep.LEAD:
         # Administrators may take it, too; they are told when it comes to them.
         people = people - deciders(ReviewStep.ADMIN, request.team) or people
-    return people | (deputies_of(people, now=now) - askers(request))
+    return people | (deputies_of(people, step, request.team, now=now) - askers(request))
 
 
 def tell_assigned(
