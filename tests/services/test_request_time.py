@@ -12,6 +12,7 @@ from scheduler.models import Grant, Job, OutboundMail, QuotaRequest, Session
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.mailing.ending import notify_of_ends
 from scheduler.services.mailing.sending import MOST_TRIES, send_mails
+from scheduler.services.requesting import reminding
 from scheduler.services.requesting.reminding import renew_request, tend_requests
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.limits import set_quota
@@ -104,6 +105,24 @@ def test_what_nobody_touches_for_thirty_days_expires(cluster, project, alice, le
     question.refresh_from_db()
     assert (question.state, question.route) == ("expired", [])
     assert any("expired" in subject for subject in to(alice))
+
+
+def test_what_somebody_touches_just_then_does_not_expire(
+    cluster, root, project, alice, lead, monkeypatch
+):
+    """Somebody decides between the list of what is old and the lock."""
+    asked, with_row = ask(alice, project), reminding._with_row
+
+    def after_a_decision(pk, act, now):
+        if act is reminding._expire:
+            asked.refresh_from_db()
+            decide(root, asked, "ask", comment="For how long?", now=now)
+        return with_row(pk, act, now)
+
+    monkeypatch.setattr(reminding, "_with_row", after_a_decision)
+    assert tend_requests(now=at(30 * DAY_S + 1))["expired"] == 0
+    asked.refresh_from_db()
+    assert asked.state == "needs_info"
 
 
 def test_an_end_is_told_at_each_threshold_in_one_digest_a_day(granted, alice, lead):

@@ -168,11 +168,15 @@ def _ask_deputies(request: QuotaRequest, now: datetime) -> bool:
 
 
 def _expire(request: QuotaRequest, now: datetime) -> bool:
+    """What somebody did until the row was locked counts: it is asked anew."""
     if request.state not in OPEN_REQUEST_STATES:
         return False
-    text = f"Nobody has touched it for {EXPIRE_AFTER.days} days."
-    if request.touched_at > now - EXPIRE_AFTER:
+    if request.touched_at <= now - EXPIRE_AFTER:
+        text = f"Nobody has touched it for {EXPIRE_AFTER.days} days."
+    elif _are_hours_over(request, now):
         text = "Nobody has decided before its hours were over."
+    else:
+        return False
     came_from = request.state
     moved = move_request(
         request, RequestState.EXPIRED, version=request.version, ended_at=now, route=[]
@@ -181,6 +185,13 @@ def _expire(request: QuotaRequest, now: datetime) -> bool:
         note(request, "expired", actor=None, now=now, came_from=came_from, text=text)
         tell_asker(request, "has expired", text, now=now)
     return moved
+
+
+def _are_hours_over(request: QuotaRequest, now: datetime) -> bool:
+    """Of a booking that is asked for; nothing else has hours."""
+    if request.kind != RequestKind.RESERVATION:
+        return False
+    return request.versions.get(number=request.revision).valid_until <= now
 
 
 @transaction.atomic
