@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 
-from django.db import connection
+from django.db import connection, connections
 
 _PATIENCE_S = 30.0
 
@@ -19,3 +21,26 @@ def wait_until_somebody_waits() -> None:
                 return
             time.sleep(0.01)
     raise AssertionError("nobody waits for a lock")
+
+
+def elsewhere(act: Callable[[], object]) -> None:
+    """Do it to its end on a connection of its own, as another process would; raises what it does.
+
+    What is locked by who calls this must not stand in its way.
+    """
+    problems: list[Exception] = []
+
+    def run() -> None:
+        try:
+            act()
+        except Exception as problem:
+            problems.append(problem)
+        finally:
+            connections.close_all()
+
+    other = threading.Thread(target=run)
+    other.start()
+    other.join(_PATIENCE_S)
+    assert not other.is_alive(), "it waits for who called it"
+    if problems:
+        raise problems[0]

@@ -26,6 +26,7 @@ from scheduler.models import (
 from scheduler.services import transitions
 from scheduler.services.changing.overtaken import (
     Overtaken,
+    refuse_on_taken_out,
     refuse_outside_bookings,
     refuse_overtaken,
 )
@@ -61,8 +62,8 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
     2. Move the jobs that still wait; the room that was kept for them is theirs now.
     3. Write their attempts, placements and allocations in three statements.
     4. Count them against the limits of their accounts.
-    5. If a device was taken, a limit lowered or a job's request changed meanwhile, all are refused;
-       then try one by one and drop only what is refused. The next cycle sees the truth.
+    5. If a device or node was taken, a limit lowered or a job's request changed meanwhile, all are
+       refused; then try one by one and drop only what is refused. The next cycle sees the truth.
     """
     if not starts:
         return []
@@ -116,6 +117,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     charge_starts(attempts, jobs, devices, now=now)
     reach("scheduler.charged")
     _place(kept, attempts, was_kept, now)
+    refuse_on_taken_out(kept)
     reach("scheduler.placed")
     _record_starts(kept, attempts, jobs, now)
     reach("scheduler.recorded")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.models import Allocation, CycleRecord
+from scheduler.conf import load_conf
+from scheduler.models import Allocation, CycleRecord, Node
 from scheduler.services.nodes import drain_node
 from scheduler.services.telemetry import prune_telemetry
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
@@ -97,3 +98,23 @@ def test_records_of_cycles_are_pruned_with_the_samples(scheduler, alice, project
     assert CycleRecord.objects.count() == 1
     prune_telemetry(now=at(keep_s + 2))
     assert not CycleRecord.objects.exists()
+
+
+def test_what_is_left_on_a_retired_node_is_given_up(scheduler, cluster, alice, project):
+    """Nobody can speak for it any more, and retiring it is refused while it is seen there."""
+    job = submit(alice, project)
+    scheduler.run_cycle(at(1))
+    attempt = job.attempts.get()
+    node = attempt.placements.get().node
+    Node.objects.filter(pk=node.pk).update(
+        state=NodeState.RETIRED, token_hash=None, last_seen_at=at(0)
+    )
+    gone_s = load_conf().lost_after.total_seconds()
+    scheduler.run_cycle(at(gone_s - 1))
+    job.refresh_from_db()
+    assert job.state == JobState.STOPPING
+    scheduler.run_cycle(at(gone_s + 1))
+    attempt.refresh_from_db()
+    assert attempt.state == AttemptState.ENDED
+    assert attempt.placements.get().detail == "the node was retired"
+    assert not Allocation.objects.filter(placement__attempt=attempt, released_at=None).exists()

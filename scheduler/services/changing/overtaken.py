@@ -1,4 +1,5 @@
-"""Starts that were decided before their job asked for something else, or its booking ended."""
+"""Starts that were decided before their job asked for something else, its booking ended, or their
+nodes were taken out."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from scheduler.models import Booking, Device, Job, JobEvent, Node
 from scheduler.selectors.machines.shapes import serving
+from scheduler.states import NodeState
 
 if TYPE_CHECKING:
     from scheduler.services.placing import Start
@@ -55,6 +58,23 @@ def refuse_outside_bookings(jobs: Mapping[int, Job], *, now: datetime) -> None:
     past = Booking.objects.filter(pk__in=booked).exclude(from_at__lte=now, until_at__gte=now)
     for booking in past.order_by().values_list("pk", flat=True)[:1]:
         raise Overtaken(booked[booking], "would begin outside its booking")
+
+
+def refuse_on_taken_out(starts: Sequence[Start]) -> None:
+    """Raises Overtaken for a start on a node that takes no work any more; the others stay locked.
+
+    Call once the placements are written and the devices locked. Who takes a node out locks the
+    same rows: it has either been here before, which is seen now, or comes after the commit and
+    finds what runs there. SQLite has one writer: there the first look at the nodes was the last.
+    """
+    if not connection.features.has_select_for_update:
+        return
+    wanted = {place.node_id for start in starts for place in start.placements}
+    ready = Node.objects.filter(pk__in=wanted, state=NodeState.READY).order_by("pk")
+    gone = wanted - set(ready.select_for_update(no_key=True).values_list("pk", flat=True))
+    for start in starts:
+        if any(place.node_id in gone for place in start.placements):
+            raise Overtaken(start.job_id, "would start on a node that takes no work any more")
 
 
 def _suits(start: Start, job: Job) -> bool:

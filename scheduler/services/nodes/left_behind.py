@@ -1,5 +1,7 @@
 """What an earlier instance of a node was given, and who speaks there now does not know.
 
+What is left on a retired node is the same: nobody speaks there at all.
+
 An agent keeps what it accepted in its spool, so one that is started again knows it, and says how it
 ended. One that does not is a copy from before, or has lost its spool. Told anew it would start a
 program that may still run where the earlier instance is; told to stop it would call ended what it
@@ -13,15 +15,17 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Node, Placement
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.nodes.assignments import open_placements
 from scheduler.services.timeline.clock import CLOCK
-from scheduler.states import EndReason
+from scheduler.states import EndReason, NodeState
 from scheduler.wire.messages import SyncRequest
 
+_UNGUARDED = Q(left_since__isnull=False) | Q(node__state=NodeState.RETIRED)
 # A call is held for 20 s at most; then its answer is on its way.
 _ANSWERED_S = 30
 
@@ -74,12 +78,13 @@ def _on_own_cards(given: QuerySet[Placement], request: SyncRequest) -> set[int]:
 def give_up_left_behind(*, now: datetime) -> int:
     """End ranks that nobody has guarded any more for so long that their programs are gone."""
     conf = load_conf()
-    left = open_placements().filter(left_since__isnull=False)
-    due = left.filter(CLOCK.older_than("left_since", conf.lost_after, now=now))
+    left = open_placements().filter(_UNGUARDED)
+    left = left.annotate(since=Coalesce("left_since", "node__last_seen_at"))
+    due = left.filter(CLOCK.older_than("since", conf.lost_after, now=now))
     count = 0
     asked = "attempt__job__spec__disconnect_grace"
     for placement_id, fence, since, grace_s in due.order_by("pk").values_list(
-        "pk", "attempt_id", "left_since", asked
+        "pk", "attempt_id", "since", asked
     ):
         if CLOCK.age(since, now) > conf.lost_after_grace(grace_s or 0):
             with transaction.atomic():
@@ -91,11 +96,13 @@ def _give_up(placement_id: int, fence: int, now: datetime) -> bool:
     attempt = locked_live_attempt(fence)
     if attempt is None:
         return False
-    mine = Placement.objects.select_related("node").filter(
-        pk=placement_id, ended_at__isnull=True, left_since__isnull=False
-    )
-    detail = "another start of this node does not know it"
-    abandon_placements(attempt, mine, EndReason.NODE_LOST, detail, now)
+    rows = Placement.objects.select_related("node").filter(pk=placement_id, ended_at__isnull=True)
+    mine = rows.filter(_UNGUARDED).first()
+    if mine is None:
+        return False
+    is_retired = mine.node.state == NodeState.RETIRED
+    words = "the node was retired" if is_retired else "another start of this node does not know it"
+    abandon_placements(attempt, [mine], EndReason.NODE_LOST, words, now)
     return True
 
 

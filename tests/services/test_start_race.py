@@ -1,0 +1,66 @@
+"""What others do to a node or a job between a start's first look and its commit."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from scheduler.models import Allocation, Device, Node
+from scheduler.services import placing
+from scheduler.services.nodes import drain_node, retire_node
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
+from tests import scenes
+from tests.locks import elsewhere
+from tests.scenes import TOKEN, at, submit
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
+]
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=2, gpus=2)
+
+
+def placed(job, node: Node, gpus: int = 1) -> Start:
+    devices = Device.objects.filter(node=node).order_by("index").values_list("pk", flat=True)
+    return Start(job.pk, (PlacedOn(node.pk, 0, tuple(devices[:gpus]), 1, 1024),))
+
+
+def start_while(monkeypatch, starts, act) -> list[int]:
+    """Start them, and once their nodes and jobs were looked at, let somebody else do `act`."""
+    todo = [act]
+
+    def reach(point: str) -> None:
+        if point == "scheduler.moved" and todo:
+            elsewhere(todo.pop())
+
+    monkeypatch.setattr(placing, "reach", reach)
+    return start_attempts(starts, lease_token=TOKEN, now=at(1))
+
+
+ACTS = {
+    "retired": lambda node, root: retire_node(actor=root, node=node),
+    "draining": lambda node, root: drain_node(actor=root, node=node),
+}
+
+
+@pytest.mark.parametrize("gpus", [1, 0])
+@pytest.mark.parametrize("state", ACTS)
+def test_nothing_starts_on_a_node_that_is_taken_out_meanwhile(
+    monkeypatch, cluster, root, alice, project, state, gpus
+):
+    first, second = cluster.nodes
+    job, other = (submit(alice, project, gpus_per_node=gpus) for _ in range(2))
+    starts = [placed(job, first, gpus), placed(other, second, gpus)]
+    started = start_while(monkeypatch, starts, lambda: ACTS[state](first, root))
+    assert started == [other.pk]
+    job.refresh_from_db()
+    first.refresh_from_db()
+    assert (job.state, first.state) == ("queued", state)
+    assert not Allocation.objects.filter(device__node=first).exists()
+    assert not first.placements.exists()
