@@ -8,6 +8,7 @@ from scheduler.services import reaping
 from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
+from scheduler.services.holding.letting_go import heal_held, release_due
 from scheduler.services.nodes.left_behind import give_up_left_behind
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
@@ -40,8 +41,8 @@ def reap(*, now: datetime) -> int:
         + reaping.quarantine_unstoppable(now=now)
         + reaping.finish_drains(now=now)
         + drop_claims(now=now)
-        + reaping.release_due(now=now)
-        + reaping.heal_held(now=now)
+        + release_due(now=now)
+        + heal_held(now=now)
         + settle_pledges(now=now)
         + watch_budgets(now=now)
         + follow_windows(now=now)

@@ -1,11 +1,12 @@
 """What time alone brings about: silent and lost nodes, deadlines, drains that are done.
 
-Each function costs one query when nothing is due.
+Each function costs one query when nothing is due. Who is to be stopped is looked at once more under
+the lock: what it is stopped for may be over by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,8 +18,6 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, NodeEvent, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
-from scheduler.services.holding.following import forgotten, overdue
-from scheduler.services.holding.moves import reconsider
 from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
@@ -144,24 +143,6 @@ def _idle() -> QuerySet[Node]:
 _IDLE = AskedOnce(_idle)
 
 
-def release_due(*, now: datetime) -> int:
-    """Held jobs whose begin time has come wait for room from now on."""
-    due = overdue(now)
-    if not due:
-        return 0
-    with transaction.atomic():
-        return reconsider(due, now=now)
-
-
-def heal_held(*, now: datetime) -> int:
-    """Held jobs that the end of another should have let go, and did not; two queries."""
-    found = forgotten()
-    if not found:
-        return 0
-    with transaction.atomic():
-        return reconsider(found, now=now)
-
-
 def revoke_unaccepted(*, now: datetime) -> int:
     """Assignments that their node has not taken up in time are taken back.
 
@@ -169,13 +150,25 @@ def revoke_unaccepted(*, now: datetime) -> int:
     been told at the last moment, and its word of that may be under way. A node that was silent has
     the whole time once more when it is heard again, or its program would be ended as it begins.
     """
+    overdue = _unaccepted(now).order_by("attempt_id").values_list("attempt_id", flat=True)
+    return sum(
+        _stop(attempt_id, EndReason.START_TIMEOUT, now, if_still=_is_unaccepted)
+        for attempt_id in dict.fromkeys(overdue)
+    )
+
+
+def _is_unaccepted(attempt: Attempt, now: datetime) -> bool:
+    return _unaccepted(now).filter(attempt=attempt.pk).exists()
+
+
+def _unaccepted(now: datetime) -> QuerySet[Placement]:
     conf = load_conf()
     deadline = timedelta(seconds=conf.start_deadline_s)
     just_back = NodeEvent.objects.filter(
         ~CLOCK.older_than("at", deadline, now=now), node=OuterRef("node"), kind="heard_again"
     )
     assigned = "attempt__assigned_at"
-    overdue = (
+    return (
         Placement.objects.filter(
             CLOCK.older_than(assigned, deadline, now=now),
             reported="",
@@ -190,18 +183,21 @@ def revoke_unaccepted(*, now: datetime) -> int:
         )
         # A silent node cannot answer; that is for `mark_lost`.
         .exclude(node__state__in=(NodeState.SILENT, NodeState.LOST))
-        .order_by("attempt_id")
-        .values_list("attempt_id", flat=True)
-    )
-    return sum(
-        _stop(attempt_id, EndReason.START_TIMEOUT, now) for attempt_id in dict.fromkeys(overdue)
     )
 
 
-def _stop(attempt_id: int, reason: EndReason, now: datetime) -> bool:
+def _stop(
+    attempt_id: int,
+    reason: EndReason,
+    now: datetime,
+    *,
+    if_still: Callable[[Attempt, datetime], bool],
+) -> bool:
     with transaction.atomic():
         attempt = locked_live_attempt(attempt_id)
-        return attempt is not None and request_stop(attempt=attempt, reason=reason, now=now)
+        if attempt is None or not if_still(attempt, now):
+            return False
+        return request_stop(attempt=attempt, reason=reason, now=now)
 
 
 def quarantine_unstoppable(*, now: datetime) -> int:
@@ -244,10 +240,18 @@ def stop_overdue(*, now: datetime) -> int:
     """Attempts far beyond their time limit are asked to stop by the server too."""
     count = 0
     for attempt_id, started_at, limit_s in _LONG.read(now - timedelta(seconds=_LIMIT_SLACK_S)):
-        if CLOCK.age(started_at, now) < timedelta(seconds=limit_s + _LIMIT_SLACK_S):
-            continue
-        count += _stop(attempt_id, EndReason.TIME_LIMIT, now)
+        if _has_overrun(started_at, limit_s, now):
+            count += _stop(attempt_id, EndReason.TIME_LIMIT, now, if_still=_is_overdue)
     return count
+
+
+def _has_overrun(started_at: datetime, limit_s: int, now: datetime) -> bool:
+    return CLOCK.age(started_at, now) >= timedelta(seconds=limit_s + _LIMIT_SLACK_S)
+
+
+def _is_overdue(attempt: Attempt, now: datetime) -> bool:
+    began = attempt.started_at
+    return began is not None and _has_overrun(began, attempt.job.time_limit_s, now)
 
 
 def _running_since(before: datetime) -> QuerySet[Attempt, tuple[Any, ...]]:

@@ -56,7 +56,7 @@ def test_a_begin_time_in_the_past_is_no_obstacle(cluster, alice, project):
 
 
 def test_one_query_when_no_begin_time_is_due(cluster, alice, project, django_assert_num_queries):
-    from scheduler.services.reaping import release_due
+    from scheduler.services.holding.letting_go import release_due
 
     submit(alice, project, begin="2026-11-20T12:10:00Z")
     with django_assert_num_queries(1):

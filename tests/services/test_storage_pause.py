@@ -10,8 +10,8 @@ from accounts.services import issue_token
 from scheduler.selectors.jobs import job_actions, wait_sentence_of
 from scheduler.selectors.triage import latest_diagnosis
 from scheduler.services.holding.following import overdue
+from scheduler.services.holding.letting_go import release_due
 from scheduler.services.jobs import hold_job, release_job
-from scheduler.services.reaping import release_due
 from scheduler.states import EndReason, JobState, WaitReason
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync

@@ -64,14 +64,16 @@ def release_unused(*, now: datetime) -> int:
 
     One that a job waits in, ready to start, is not idle by its owners' fault, and stays.
     """
-    patience = timedelta(seconds=load_conf().booking_release_s)
-    found = _IDLE.read(now, now - patience)
-    for booking in found:
+    since = now - timedelta(seconds=load_conf().booking_release_s)
+    count = 0
+    for booking in _IDLE.read(now, since):
         with transaction.atomic():
             fresh = locked(booking, None)
-            if not fresh.closed_as:
+            # Somebody may have come into it, or closed it, since it was read.
+            if _idle_since(now, since).filter(pk=fresh.pk).exists():
                 _close(fresh, BookingState.RELEASED, actor=None, now=now)
-    return len(found)
+                count += 1
+    return count
 
 
 def _idle_since(now: datetime, since: datetime) -> QuerySet[Booking]:
@@ -92,9 +94,12 @@ def _running_in_ended(by: datetime) -> QuerySet[Attempt, tuple[Any, ...]]:
 
 
 def _waiting_in_ended(by: datetime) -> QuerySet[Job, tuple[Any, ...]]:
+    return _late_by(by).order_by("pk").values_list("pk")
+
+
+def _late_by(by: datetime) -> QuerySet[Job]:
     is_over = Q(booked_in__until_at__lte=by) | ~Q(booked_in__closed_as="")
-    late = Job.objects.filter(is_over, booked_in__isnull=False, state__in=WAITING_JOB_STATES)
-    return late.order_by("pk").values_list("pk")
+    return Job.objects.filter(is_over, booked_in__isnull=False, state__in=WAITING_JOB_STATES)
 
 
 _IDLE, _RUNNING = AskedOnce(_idle_since), AskedOnce(_running_in_ended)
@@ -107,14 +112,14 @@ def end_booked_jobs(*, now: datetime) -> int:
     Programs are asked to stop as much earlier as others have to be gone before one begins, so that
     the next one finds its nodes empty. Returns how many jobs.
     """
-    slack = timedelta(seconds=load_conf().policy.backfill_slack_s)
+    by = now + timedelta(seconds=load_conf().policy.backfill_slack_s)
     count = 0
-    for (pk,) in _RUNNING.read(now + slack):
+    for (pk,) in _RUNNING.read(by):
         with transaction.atomic():
             attempt = locked_live_attempt(pk)
-            count += attempt is not None and request_stop(
-                attempt=attempt, reason=EndReason.BOOKING_ENDED, now=now
-            )
+            # Its booking may have been made longer since it was read.
+            if attempt is not None and _running_in_ended(by).filter(pk=pk).exists():
+                count += request_stop(attempt=attempt, reason=EndReason.BOOKING_ENDED, now=now)
     return count + _cancel_late(now)
 
 
@@ -123,7 +128,7 @@ def _cancel_late(now: datetime) -> int:
     if not numbers:
         return 0
     with transaction.atomic():
-        jobs = locked_waiting(Job.objects.filter(pk__in=numbers))
+        jobs = locked_waiting(_late_by(now).filter(pk__in=numbers))
         by_booking: dict[int | None, list[Job]] = {}
         for job in jobs:
             by_booking.setdefault(job.booked_in_id, []).append(job)

@@ -40,6 +40,8 @@ def keep_session(*, actor: User, session: Session, now: datetime | None = None) 
     now = now or timezone.now()
     if not may_connect(actor, session.job):
         raise Forbidden("Only its owner may keep a session.")
+    # Who stops it for its rest holds this row: either sees what the other did.
+    Session.objects.select_for_update().get(pk=session.pk)
     if not Attempt.objects.filter(job=session.pk, state=AttemptState.RUNNING).exists():
         raise Conflict("The session does not run now.", code="not_running")
     note_activity(job_id=session.pk, at=now)
@@ -64,15 +66,19 @@ def stop_idle_sessions(*, now: datetime) -> int:
     count = 0
     for pk, job_id, idle_stop_s, seen_at, started_at in running:
         rest = timedelta(seconds=idle_stop_s)
-        # What was done in an earlier attempt sets no clock of this one.
-        if max(seen_at, started_at) > now - rest:
+        if _last_done(seen_at, started_at) > now - rest:
             continue
         worked_at = last_work(pk, since=now - rest)
         if worked_at is not None:
             note_activity(job_id=job_id, at=worked_at)
             continue
-        count += _stop(pk, idle_stop_s, now)
+        count += _stop(pk, rest, now)
     return count
+
+
+def _last_done(seen_at: datetime | None, started_at: datetime | None) -> datetime:
+    """What was done in an earlier attempt sets no clock of this one."""
+    return max(moment for moment in (seen_at, started_at) if moment is not None)
 
 
 def last_work(attempt_id: int, *, since: datetime) -> datetime | None:
@@ -84,12 +90,18 @@ def last_work(attempt_id: int, *, since: datetime) -> datetime | None:
     return found
 
 
-def _stop(attempt_id: int, idle_stop_s: int, now: datetime) -> bool:
+def _stop(attempt_id: int, rest: timedelta, now: datetime) -> bool:
     with transaction.atomic():
         attempt = locked_live_attempt(attempt_id)
-        return attempt is not None and request_stop(
+        if attempt is None:
+            return False
+        session = Session.objects.select_for_update().get(pk=attempt.job_id)
+        # Somebody may have done something since it was read.
+        if _last_done(session.active_at, attempt.started_at) > now - rest:
+            return False
+        return request_stop(
             attempt=attempt,
             reason=EndReason.SESSION_IDLE,
             now=now,
-            said={"limit": format_duration(idle_stop_s)},
+            said={"limit": format_duration(session.idle_stop_s)},
         )
