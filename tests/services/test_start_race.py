@@ -7,6 +7,8 @@ from django.db import connection
 
 from scheduler.models import Allocation, Device, Node
 from scheduler.services import placing
+from scheduler.services.changing import sizes
+from scheduler.services.errors import Conflict
 from scheduler.services.nodes import drain_node, retire_node
 from scheduler.services.placing import Start, start_attempts
 from scheduler.services.rows.placed import PlacedOn
@@ -64,3 +66,23 @@ def test_nothing_starts_on_a_node_that_is_taken_out_meanwhile(
     assert (job.state, first.state) == ("queued", state)
     assert not Allocation.objects.filter(device__node=first).exists()
     assert not first.placements.exists()
+
+
+def test_who_is_given_fewer_nodes_in_the_moment_of_its_start_is_asked_to_try_again(
+    monkeypatch, cluster, alice, project
+):
+    """It had no attempt when that was looked up, and has one under the lock."""
+    job = submit(alice, project, nodes="1..2")
+    whole, todo = sizes.locked_job, [lambda: scenes.start(job, *cluster.nodes, now=at(1))]
+
+    def locked_job(one):
+        if todo:
+            elsewhere(todo.pop())
+        return whole(one)
+
+    monkeypatch.setattr(sizes, "locked_job", locked_job)
+    with pytest.raises(Conflict) as refused:
+        sizes.set_nodes(actor=alice, job=job, nodes=1, now=at(2))
+    assert refused.value.code == "try_again"
+    job.refresh_from_db()
+    assert (job.state, job.nodes) == ("starting", 2)

@@ -20,7 +20,7 @@ from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.rows.updating import update_row
 from scheduler.services.stopping import request_stop
 from scheduler.spec import JobSpec
-from scheduler.states import FINAL_JOB_STATES, AttemptState, EndReason
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, AttemptState, EndReason
 
 
 def sizes_offered(job: Job) -> tuple[int, ...]:
@@ -55,6 +55,8 @@ def set_nodes(
     if nodes == was:
         return job
     _check_size(job, nodes)
+    if attempt is None and job.state in LIVE_JOB_STATES:
+        raise Conflict("The job is just being started; try again in a second.", code="try_again")
     if attempt is not None and attempt.state == AttemptState.STOPPING:
         raise Conflict("The job is being stopped; try again when it waits or runs.")
     if not update_row(
