@@ -183,7 +183,12 @@ def change_job(
     with transaction.atomic():
         if change.time_limit_s is not None:
             job = set_time_limit(
-                actor=actor, job=job, time_limit_s=change.time_limit_s, version=version, now=now
+                actor=actor,
+                job=job,
+                time_limit_s=change.time_limit_s,
+                version=version,
+                may_run=job.state in LIVE_JOB_STATES,
+                now=now,
             )
             version = None
         if change.tier is not None:

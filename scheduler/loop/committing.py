@@ -32,6 +32,7 @@ WAITS_EVERY = timedelta(seconds=1)
 MAX_REASONS = 300
 MAX_FACTS = 100
 _NOTHING: Mapping[int, Standing] = {}
+_UNPLANNED: Mapping[int, int] = {}
 
 
 @dataclass(slots=True)
@@ -52,16 +53,18 @@ class WaitMemory:
 def commit_starts(
     starts: Sequence[PlannedStart],
     standings: Mapping[int, Standing] = _NOTHING,
+    limits_s: Mapping[int, int] = _UNPLANNED,
     *,
     lease_token: int,
     now: datetime,
 ) -> tuple[int, int]:
     """Make the starts fact, each whole or not; returns how many, and how many were dropped.
 
+    `limits_s`: for how long they were planned, by job.
     If a job's own row makes a batch impossible, its starts are committed one by one and that job
     is held with a reason, so that it cannot stop the others again. Raises LeaseLost.
     """
-    orders = [_order(start, standings.get(start.job)) for start in starts]
+    orders = [_order(start, standings.get(start.job), limits_s.get(start.job)) for start in starts]
     started = 0
     for first in range(0, len(orders), MAX_STARTS):
         batch = orders[first : first + MAX_STARTS]
@@ -86,8 +89,19 @@ def _start_alone(order: Start, lease_token: int, now: datetime) -> int:
         return 0
 
 
-def _order(start: PlannedStart, standing: Standing | None) -> Start:
-    return Start(start.job, placed_on(start), asdict(standing) if standing else {}, start.why_here)
+def _order(start: PlannedStart, standing: Standing | None, limit_s: int | None) -> Start:
+    stood = asdict(standing) if standing else {}
+    return Start(start.job, placed_on(start), stood, start.why_here, limit_s)
+
+
+def planned_limits(starts: Sequence[PlannedStart], snapshot: Snapshot) -> dict[int, int]:
+    """The time limits, in seconds, that these starts of waiting jobs were planned with, by job."""
+    if not starts:
+        return {}
+    waiting = snapshot.waiting
+    rows = np.flatnonzero(np.isin(waiting.id, [start.job for start in starts]))
+    limits_s = waiting.time_limit_s[rows].tolist()
+    return dict(zip(waiting.id[rows].tolist(), limits_s, strict=True))
 
 
 def placed_on(start: PlannedStart) -> tuple[PlacedOn, ...]:

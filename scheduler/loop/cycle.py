@@ -15,7 +15,13 @@ from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
-from scheduler.loop.committing import WaitMemory, commit_bookings, commit_starts, commit_waits
+from scheduler.loop.committing import (
+    WaitMemory,
+    commit_bookings,
+    commit_starts,
+    commit_waits,
+    planned_limits,
+)
 from scheduler.loop.lease import Lease, acquire_lease, keep_lease, release_lease, renew_lease
 from scheduler.loop.loading import Kept, load_snapshot
 from scheduler.loop.making_room import commit_rooms, split_starts
@@ -132,8 +138,9 @@ class Scheduler:
         at = now + timedelta(seconds=time.perf_counter() - began)
         try:
             starts, rooms = split_starts(plan, loaded.snapshot)
+            limits_s = planned_limits(starts, loaded.snapshot)
             started, dropped = commit_starts(
-                starts, plan.standings, lease_token=self.lease.token, now=at
+                starts, plan.standings, limits_s, lease_token=self.lease.token, now=at
             )
             stopped = commit_rooms(rooms, lease_token=self.lease.token, now=now)
         except LeaseLost:

@@ -19,7 +19,7 @@ from django.db import DatabaseError
 
 from scheduler.engine.plan import Plan, Resize, Start
 from scheduler.engine.snapshot import NONE, Snapshot
-from scheduler.loop.committing import placed_on, placements_of
+from scheduler.loop.committing import placed_on, placements_of, planned_limits
 from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.ordering import Room, Victim, order_room
 
@@ -41,6 +41,7 @@ def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room
     for stop in plan.stops:
         victims.setdefault(stop.beneficiary, []).append(Victim(stop.job, stop.facts))
     ready, rooms = list[Start](), list[Room]()
+    limits_s = planned_limits(plan.starts, snapshot)
     for resize in plan.resizes:
         moved.add(resize.job)
         for_whom = resize.job if resize.beneficiary is None else resize.beneficiary
@@ -51,7 +52,7 @@ def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room
         given = {device for p in start.placements for device in p.devices}
         if start.job in victims or start.job in moved or given & held:
             asked = tuple(victims.get(start.job, ()))
-            rooms.append(Room(start.job, placed_on(start), asked))
+            rooms.append(Room(start.job, placed_on(start), asked, limits_s.get(start.job)))
         else:
             ready.append(start)
     # Who moves is asked by the room of the job it moves for, which therefore comes first.

@@ -47,12 +47,16 @@ _REFUSED = (IntegrityError, LimitReached, Overtaken)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A job, where its ranks go, where it stood in the order, and why there as the engine says."""
+    """A job, where its ranks go, where it stood in the order, and why there as the engine says.
+
+    `time_limit_s`: for how long it was planned; None where nobody planned.
+    """
 
     job_id: int
     placements: tuple[PlacedOn, ...]
     standing: Mapping[str, Any] = field(default_factory=dict)
     why_here: Mapping[str, Any] = field(default_factory=dict)
+    time_limit_s: int | None = None
 
 
 def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:

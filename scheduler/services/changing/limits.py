@@ -15,6 +15,7 @@ from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import change_desired, record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
+from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import BudgetReached, extend_holds
 from scheduler.services.sharing.keeping.pledging import PledgeRefused, adjust
@@ -35,14 +36,18 @@ def set_time_limit(
     job: Job,
     time_limit_s: int,
     version: int | None = None,
+    may_run: bool = True,
     now: datetime | None = None,
 ) -> Job:
     """Give the job this limit, counted from the start of an attempt. A no-op if it has it.
 
-    1. A running job gets more, never less: what it was promised stays.
+    1. A running job gets more, never less: what it was promised stays. Not `may_run`: nobody has
+       looked at who would wait for it, so one that has started meanwhile is refused.
     2. The longest time of its team and project counts as at submit.
     3. What budgets hold for the attempt grows along, or they refuse.
     4. Its nodes are told; they look there before they stop it.
+    5. Of one that waits for longer, room that was being made is given up: what begins before its
+       new end was not looked at.
 
     Raises Forbidden, Conflict, Invalid or StaleVersion.
     """
@@ -58,6 +63,8 @@ def set_time_limit(
         return job
     _check_value(job, time_limit_s, now)
     if job.state in LIVE_JOB_STATES:
+        if not may_run:
+            raise Conflict("The job has just started; look again and try.", code="try_again")
         _extend(job, attempt, time_limit_s)
     if not update_row(
         Job, job.pk, {"time_limit_s": time_limit_s}, guard={"state": job.state}, raised=("version",)
@@ -66,6 +73,8 @@ def set_time_limit(
     job.refresh_from_db(fields=["time_limit_s", "version"])
     if job.state not in LIVE_JOB_STATES:
         adjust_pledges(job)
+        if time_limit_s > was_s:
+            drop_room(job.pk, now=now)
     facts = {"was": format_duration(was_s), "is": format_duration(time_limit_s)}
     record_event(job, "limit_changed", now=now, actor=actor, attempt=attempt, detail=facts)
     tell_of_job(job)

@@ -33,9 +33,14 @@ class Overtaken(RuntimeError):
 def refuse_overtaken(starts: Sequence[Start], jobs: Mapping[int, Job]) -> None:
     """Raises Overtaken for a start that does not suit its job, as it is under its lock now.
 
-    No statement for jobs to which nothing was done since their submit, one for all others together,
-    and one for each that asked for something else since.
+    One that was planned for less time than the job has by now may reach into what others were
+    promised. No statement for jobs to which nothing was done since their submit, one for all others
+    together, and one for each that asked for something else since.
     """
+    for start in starts:
+        planned_s = start.time_limit_s
+        if planned_s is not None and jobs[start.job_id].time_limit_s > planned_s:
+            raise Overtaken(start.job_id, "may run for longer by now")
     touched = [pk for pk, job in jobs.items() if job.version > _UNTOUCHED]
     if not touched:
         return

@@ -40,11 +40,12 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Where a job will run once its victims have left."""
+    """Where a job will run once its victims have left, and for how long that was planned."""
 
     job_id: int
     placements: tuple[PlacedOn, ...]
     victims: tuple[Victim, ...]
+    time_limit_s: int | None = None
 
 
 def order_room(room: Room, *, lease_token: int, now: datetime) -> int:
@@ -71,6 +72,8 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
     )
     job = Job.objects.select_for_update(of=("self",)).select_related("pool").get(pk=room.job_id)
     if job.state not in _CLAIMANTS and job.pk not in victims:
+        return 0
+    if room.time_limit_s is not None and job.time_limit_s > room.time_limit_s:
         return 0
     grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
     keep_room(room, grace_s=grace_s, now=now)
