@@ -10,6 +10,7 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.snapshot import NONE, Snapshot
 from scheduler.states import Tier, WaitReason, wait_sentence
 from tests.builders import draw, job
+from tests.engine.shaping import licensed
 from tests.engine.stopping import TIERS, claimed, live, starts, stops
 
 URGENT = Tier.URGENT
@@ -49,6 +50,18 @@ def test_one_gpu_out_of_order_and_it_does_not_start_with_less():
     healthy[np.flatnonzero(after.devices.claim != NONE)[0]] = False
     plan = plan_cycle(replace(after, devices=replace(after.devices, is_healthy=healthy)), TIERS)
     assert 3 not in starts(plan)
+
+
+def test_a_licence_that_went_meanwhile_is_waited_for_and_one_that_is_there_is_taken():
+    """Devices are kept while others leave; licences are not."""
+    snapshot = urgent_on_full()
+    after = claimed(snapshot, plan_cycle(snapshot, TIERS), gone=True)
+    asks = {3: {"sim": 1}, 4: {"sim": 1}}
+    for total, begins in ((1, []), (2, [3]), (3, [3, 4])):
+        plan = plan_cycle(licensed(after, {"sim": total}, asks, [(9, "sim", 1, 60)]), TIERS)
+        assert sorted(starts(plan)) == begins
+        waits = {wait.job: wait.reason for wait in plan.iter_waits()}
+        assert waits.get(3, WaitReason.LICENCE_WAIT) is WaitReason.LICENCE_WAIT
 
 
 def test_two_beneficiaries_of_one_cycle_never_get_the_same_gpus():

@@ -9,11 +9,14 @@ import pytest
 
 from scheduler.loop.changing import Change, change_job, preview, preview_pause, read_change
 from scheduler.loop.cycle import Scheduler
-from scheduler.models import BudgetHold, Claim, JobEvent, Node, SchedulerLease
+from scheduler.models import Booking, BudgetHold, Claim, JobEvent, Node, SchedulerLease
+from scheduler.services.bookings import plan_booking
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes.orders import Known, current_reply
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
+from scheduler.services.sites.licences import set_licence
+from scheduler.services.sites.windows import plan_window
 from scheduler.states import EndReason, Tier
 from tests import scenes
 from tests.scenes import NOON, at
@@ -173,6 +176,47 @@ def test_an_elastic_job_gives_a_node_back_and_keeps_the_others(root, alice, bob,
     second = job.attempts.get(number=2)
     assert [one.node_id for one in second.placements.all()] == [cluster.node(1).pk]
     assert waiting.attempts.get().placements.get().node_id == cluster.node(2).pk
+
+
+def _plan(root, project, cluster, what, begins_s):
+    """Maintenance or a booking of an hour on the first node, or on both."""
+    span = {"pool": cluster.pool, "from_at": at(begins_s), "until_at": at(begins_s + 3600)}
+    if what.startswith("booking"):
+        booking = plan_booking(actor=root, owner=project, nodes=1, now=NOON, **span)
+        Booking.objects.filter(pk=booking.pk).update(node_ids=[cluster.node(int(what[-1])).pk])
+    else:
+        nodes = [] if what.endswith("all") else [f"n{what[-1]}"]
+        plan_window(actor=root, nodes=nodes, now=NOON, **span)
+
+
+@pytest.mark.parametrize(
+    ("what", "begins_s", "is_kept"),
+    [
+        ("window on 1", 2 * 3600, False),
+        ("window on all", 2 * 3600, False),
+        ("window on 2", 2 * 3600, True),
+        ("window on 1", 5 * 3600, True),
+        ("booking on 1", 2 * 3600, False),
+        ("booking on 2", 2 * 3600, True),
+        ("licences", 0, False),
+    ],
+)
+def test_its_nodes_are_not_kept_for_it_past_what_is_planned_there(
+    root, alice, project, other_project, what, begins_s, is_kept
+):
+    """Its whole time limit is before it again, four hours."""
+    cluster = scenes.build_cluster(root, nodes=2, gpus=2)
+    asks = {}
+    if what == "licences":
+        set_licence(actor=root, name="sim", total=1)
+        asks = {"licences": {"sim": 1}}
+    job = scenes.submit(alice, project, nodes="1..2", gpus_per_node=2, time_limit="4h", **asks)
+    scenes.start(job, cluster.node(1), cluster.node(2))
+    if what != "licences":
+        _plan(root, other_project, cluster, what, begins_s)
+    change_job(actor=alice, job=job, change=Change(nodes=1), now=at(60))
+    assert job.attempts.get().stop_reason == "resized"
+    assert Claim.objects.exists() is is_kept
 
 
 def test_a_job_of_one_size_is_told_so(busy, alice):

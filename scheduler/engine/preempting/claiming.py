@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.explaining.capacity import find_unlicensed
+from scheduler.engine.explaining.case import Case
 from scheduler.engine.explaining.words import name_words
 from scheduler.engine.plan import Forecast, PlannedPlacement, Start, Verdict, Waits
 from scheduler.engine.snapshot import (
@@ -44,30 +46,41 @@ def settle_claims(board: Board, claimants: Waiting) -> Claimants:
     """Start whose room is free in full by now; the others go on waiting for just that room.
 
     They take part in nothing else: what is kept for them is theirs whoever else waits, and what is
-    free elsewhere goes to others.
+    free elsewhere goes to others. Licences are kept for nobody meanwhile, so who needs some starts
+    only while they are there.
     """
     snapshot, classes = board.snapshot, classes_of(claimants)
-    held, verdicts, waits, starts = snapshot.held, list[Verdict](), list[int](), list[Start]()
+    verdicts, waits, starts = list[Verdict](), list[int](), list[Start]()
     for row, job in enumerate(claimants.id.tolist()):
-        claims = np.flatnonzero(snapshot.claims.job == job)
-        if _is_free(board, ints(claims)):
-            starts.append(_take_up(board, job, ints(claims)))
+        claims, kind = ints(np.flatnonzero(snapshot.claims.job == job)), int(classes.of_job[row])
+        request = classes.requests[kind]
+        if not _is_free(board, claims):
+            verdict = _still_held(board, request, claims)
+        elif lacks := find_unlicensed(Case(board, request, kind)):
+            verdict = Verdict(WaitReason.LICENCE_WAIT, lacks.facts)
+        else:
+            until_s = snapshot.now_s + float(claimants.remaining_s[row])
+            board.licences.take(request, until_s, uses_spare=True)
+            starts.append(_take_up(board, job, claims))
             continue
-        kept = np.isin(snapshot.devices.claim, claims)
-        holder = snapshot.devices.holder[kept]
-        victims = np.unique(held.job[holder[holder != NONE]]).tolist()
-        request = classes.requests[int(classes.of_job[row])]
-        facts = {
-            **name_words(board, request),
-            "victims": victims,
-            "stopping": victim_words(victims),
-        }
-        verdicts.append(Verdict(WaitReason.PREEMPTION_IN_PROGRESS, facts))
+        verdicts.append(verdict)
         waits.append(job)
     numbers = ints(np.arange(len(waits)))
     ahead, forecast = ints(np.zeros(len(waits))), Forecast.unknown(len(waits))
     table = Waits(ints(waits), numbers, ahead, tuple(verdicts), forecast)
     return Claimants(tuple(starts), table)
+
+
+def _still_held(board: Board, request: Request, claims: Ints) -> Verdict:
+    snapshot = board.snapshot
+    holder = snapshot.devices.holder[np.isin(snapshot.devices.claim, claims)]
+    victims = np.unique(snapshot.held.job[holder[holder != NONE]]).tolist()
+    facts = {
+        **name_words(board, request),
+        "victims": victims,
+        "stopping": victim_words(victims),
+    }
+    return Verdict(WaitReason.PREEMPTION_IN_PROGRESS, facts)
 
 
 def victim_words(victims: list[int]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.models import User
 from scheduler import events
-from scheduler.models import Attempt, Job
+from scheduler.conf import load_conf
+from scheduler.models import Attempt, Booking, Job, MaintenanceWindow
 from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.bookings.fitting import open_bookings
 from scheduler.services.changing.limits import adjust_pledges
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
@@ -39,7 +41,8 @@ def set_nodes(
 
     1. Who waits starts with no more.
     2. Who runs with more is asked to stop and goes on from its last checkpoint with that many of
-       its nodes, which are kept for it, its time limit before it again.
+       its nodes, its time limit before it again. They are kept for it, unless something is planned
+       there within that time or it has licences, which are kept for nobody: then it competes.
     3. Who runs with fewer may grow up to it, as the scheduler decides.
 
     Raises Forbidden, Conflict, Invalid or StaleVersion.
@@ -94,7 +97,7 @@ def _go_on_with(nodes: int, job: Job, attempt: Attempt, actor: User, now: dateti
     if not request_stop(attempt=attempt, reason=EndReason.RESIZED, now=now, actor=actor, said=said):
         raise Conflict("The job has just moved; try again.", code="try_again")
     # Which of its nodes suit a topology is for the scheduler to say, when it starts again.
-    if job.topology_level:
+    if job.topology_level or job.licences:
         return
     kept = tuple(
         PlacedOn(
@@ -108,8 +111,24 @@ def _go_on_with(nodes: int, job: Job, attempt: Attempt, actor: User, now: dateti
         )
         for one in placements[:nodes]
     )
+    policy = load_conf().policy
+    until = now + timedelta(
+        seconds=attempt.stop_grace_s + job.time_limit_s + policy.backfill_slack_s
+    )
+    if _is_planned_for(job, {one.node_id for one in kept}, until, now):
+        return
     try:
         with transaction.atomic():
             keep_room(Room(job.pk, kept, ()), grace_s=attempt.stop_grace_s, now=now)
     except IntegrityError:
         pass  # One of them is kept for somebody else: it competes for its nodes.
+
+
+def _is_planned_for(job: Job, nodes: set[int], until: datetime, now: datetime) -> bool:
+    """Whether maintenance, or a booking that is not its own, begins on one of them before then."""
+    ahead = {"pool": job.pool_id, "from_at__lt": until}
+    windows = MaintenanceWindow.objects.filter(**ahead, cancelled_at=None, until_at__gt=now)
+    if any(not where or nodes & set(where) for where in windows.values_list("nodes", flat=True)):
+        return True
+    bookings = Booking.objects.filter(open_bookings(now), **ahead).values_list("pk", "node_ids")
+    return any(pk != job.booked_in_id and nodes & set(where) for pk, where in bookings)
