@@ -43,9 +43,9 @@ class SchedulerConf:
     `node_token_days`: a node's token is replaced once it is so old; 0, only by hand.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
-    kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
-    plus `lost_slack_s` to kill in, plus one per cent for a slow clock, before it starts a second
-    copy.
+    asks its program to stop after `disconnect_grace_s` and kills it when its stop grace is over,
+    and the server waits that long, plus the lease, plus `lost_slack_s` to kill in, plus one per
+    cent for a slow clock, before it starts a second copy.
     """
 
     node_lease_s: int
@@ -118,14 +118,16 @@ class SchedulerConf:
 
     @property
     def lost_after(self) -> timedelta:
-        return self.lost_after_grace(0)
+        """The least: of a node on which nothing has to be stopped."""
+        return self.lost_after_grace(0, 0)
 
-    def lost_after_grace(self, asked_s: int) -> timedelta:
-        """`lost_after` where a job asked for this grace; one below the usual shortens nothing.
+    def lost_after_grace(self, asked_s: int, stop_s: int) -> timedelta:
+        """`lost_after` where a job asked for the grace `asked_s` and has `stop_s` to stop in.
 
-        The node then stops the program sooner, but an older agent may not know of it.
+        A grace below the usual shortens nothing: the node then stops the program sooner, but an
+        older agent may not know of it.
         """
-        grace = max(self.disconnect_grace_s, asked_s)
+        grace = max(self.disconnect_grace_s, asked_s) + stop_s
         return timedelta(seconds=grace * 1.01 + self.node_lease_s + self.lost_slack_s)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from accounts.models import Project, User
 from accounts.services import set_rate
+from scheduler.conf import load_conf
 from scheduler.models import Attempt, Device, Job, Node, OutputFile, Pool, SchedulerLease
 from scheduler.services.jobs import submit_job
 from scheduler.services.kept.outputs import append_output, take_output_list
@@ -150,6 +151,11 @@ def sync(node: Node, *reports: AttemptReport, now: datetime = NOON, **fields: An
     reply = sync_node(node=node, request=replace(request, **fields), now=now)
     assert reply is not None, "a call that is not willing to wait is always answered"
     return reply
+
+
+def given_up_after() -> timedelta:
+    """How long a node with nothing but usual jobs is waited for before it is lost."""
+    return load_conf().lost_after_grace(0, 30)
 
 
 def running(attempt: Attempt, rank: int = 0, **fields: Any) -> AttemptReport:

@@ -138,7 +138,7 @@ def _give_up_early() -> None:
     """A silent node's jobs run elsewhere as soon as its lease is over."""
     from scheduler.conf import SchedulerConf
 
-    def at_once(self: Any, _asked_s: int) -> Any:
+    def at_once(self: Any, _asked_s: int, _stop_s: int) -> Any:
         return self.node_lease
 
     SchedulerConf.lost_after_grace = at_once  # type: ignore[assignment]

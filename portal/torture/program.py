@@ -12,6 +12,7 @@ from scheduler.invariants.rows import Row
 PROJECT, POOL = "vision/digits", "default"
 GPUS_PER_NODE = 4
 TIME_LIMIT_S = 300
+STOP_GRACE_S = 2
 NEEDLE = "torture-needle-5d7f0c"
 
 # Locks are the kernel's word for who is alive: they need no clock, and a process that was left
@@ -176,7 +177,7 @@ def document(
         "pool": POOL,
         "memory": "16MiB",
         "time_limit": TIME_LIMIT_S,
-        "stop": {"grace": "2s"},
+        "stop": {"grace": f"{STOP_GRACE_S}s"},
         "script": script,
         **shape,
     }

@@ -6,7 +6,7 @@ the lock: what it is stopped for may be over by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from scheduler.services.attempts import abandon_placements, end_attempt, locked_
 from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
+from scheduler.services.timeline.patience import patience_with
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
 
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
@@ -57,24 +58,26 @@ def mark_silent(*, now: datetime) -> int:
 def mark_lost(*, now: datetime) -> int:
     """Silent nodes past the point where their own supervisors have killed everything: LOST.
 
-    A job there may have asked to run on for longer without the server; then they wait for that.
+    A job there may have asked to run on for longer without the server, or to stop in; then they
+    wait for that.
     They have been silent for a lease as well, by this clock alone: a node that calls is so never
     lost because the server that heard it has another clock. After a restore nobody waits for a lost
     node any more, nor for one that was lost in the copy and does not call for as long.
     """
     conf = load_conf()
-    after = conf.lost_after
     count = 0
-    unheard = CLOCK.older_than("last_seen_at", after, now=now)
+    unheard = CLOCK.older_than("last_seen_at", conf.lost_after, now=now)
     just_silent = NodeEvent.objects.filter(
         ~CLOCK.older_than("at", conf.node_lease, now=now), node=OuterRef("pk"), kind="silent"
     )
     silent = ~Exists(just_silent) & Q(state=NodeState.SILENT)
     uncounted = Q(state=NodeState.LOST, counts_from__isnull=False)
     due = list(Node.objects.filter(unheard, silent | uncounted))
-    graces = _longest_graces(due)
+    if not due:
+        return 0
+    patience = patience_with(Placement.objects.filter(node__in=due, ended_at__isnull=True))
     for node in due:
-        after = conf.lost_after_grace(graces.get(node.pk, 0))
+        after = patience.get(node.pk, conf.lost_after)
         if node.last_seen_at is None or CLOCK.age(node.last_seen_at, now) <= after:
             continue
         if node.state == NodeState.LOST:
@@ -96,17 +99,6 @@ def mark_lost(*, now: datetime) -> int:
             count += 1
             give_up_attempts_on(node, now)
     return count
-
-
-def _longest_graces(nodes: Sequence[Node]) -> dict[int, int]:
-    """By node, the longest that a job there asked to run on without the server, in seconds."""
-    if not nodes:
-        return {}
-    open_there = Placement.objects.filter(node__in=nodes, ended_at__isnull=True)
-    found: dict[int, int] = {}
-    for node, asked in open_there.values_list("node_id", "attempt__job__spec__disconnect_grace"):
-        found[node] = max(found.get(node, 0), asked or 0)
-    return found
 
 
 def give_up_attempts_on(node: Node, now: datetime) -> None:

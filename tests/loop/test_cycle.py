@@ -16,7 +16,7 @@ from scheduler.services.nodes import drain_node
 from scheduler.services.queues import pause_queue
 from scheduler.services.transitions import move_job
 from scheduler.states import EndReason, JobState, NodeState, WaitReason
-from tests.scenes import NOON, at, ended, running, states, submit, sync
+from tests.scenes import NOON, at, ended, given_up_after, running, states, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -229,16 +229,14 @@ def test_a_cycle_is_recorded_only_if_something_happened(scheduler, alice, projec
     assert record.statements > 5
 
 
-def test_time_alone_loses_a_node_and_its_job_starts_elsewhere(
-    scheduler, alice, project, cluster, settings
-):
+def test_time_alone_loses_a_node_and_its_job_starts_elsewhere(scheduler, alice, project, cluster):
     job = submit(alice, project)
     scheduler.run_cycle(at(1))
     attempt = job.attempts.get()
     node = attempt.placements.get().node
     sync(node, running(attempt), now=at(2))
     other = next(n for n in cluster.nodes if n.pk != node.pk)
-    lost_at = 2 + settings.TRAINYARD["disconnect_grace_s"] * 1.01 + 45 + 61
+    lost_at = 2 + given_up_after().total_seconds() + 1
     sync(other, now=at(lost_at - 1))
     scheduler.run_cycle(at(60))
     node.refresh_from_db()

@@ -58,6 +58,8 @@ class Slot:
     exit_code: int = 0
     stop_at: float | None = None
     stop_reason: EndReason | None = None
+    # When its supervisor will kill it, once that has asked it to stop by itself.
+    own_kill: tuple[float, EndReason] | None = None
     end: tuple[EndReason, int | None] | None = None
     ended_at: float | None = None
 
@@ -110,6 +112,20 @@ class Slot:
         self.stream.grow(ran_s)
         if self.order.rank == 0:
             self.saved.run(self.order, ran_s, moment_of(now))
+
+    def look_at_deadlines(self, now: float, grace_ends_at: float) -> None:
+        """Its supervisor asks it to stop at the first that passes, and takes no stop back.
+
+        The program uses all the time to stop in that it has.
+        """
+        assert self.life is not None
+        launch = self.order.launch
+        begins, reason = min(
+            (self.life.since + launch.time_limit_s, EndReason.TIME_LIMIT),
+            (max(self.life.since, grace_ends_at), EndReason.NODE_LOST),
+        )
+        if self.own_kill is None and begins <= now:
+            self.own_kill = begins + launch.stop_grace_s, reason
 
     def finish(self, reason: EndReason, code: int | None, at: float) -> None:
         """Its process is over, if it ever began."""
@@ -212,15 +228,14 @@ class SimNode:
                 self.lives.append(slot.begin(begins, self.row.name))
             if slot.life is None:
                 continue
-            limit = slot.life.since + slot.order.launch.time_limit_s
             # Agents that do not know what a job asks for keep to their own.
             asked_s = slot.order.launch.disconnect_grace_s if self.row.name != "n1" else 0
-            grace_s = asked_s or self.grace_s
-            ends = [
-                (slot.life.since + slot.runs_s, EndReason.EXIT_CODE, slot.exit_code),
-                (limit, EndReason.TIME_LIMIT, None),
-                (max(slot.life.since, self.contact_at + grace_s), EndReason.NODE_LOST, None),
+            slot.look_at_deadlines(now, self.contact_at + (asked_s or self.grace_s))
+            ends: list[tuple[float, EndReason, int | None]] = [
+                (slot.life.since + slot.runs_s, EndReason.EXIT_CODE, slot.exit_code)
             ]
+            if slot.own_kill is not None:
+                ends.append((*slot.own_kill, None))
             if slot.stop_at is not None and slot.stop_reason is not None:
                 ends.append((max(slot.life.since, slot.stop_at), slot.stop_reason, None))
             at, reason, code = min(ends, key=lambda end: end[0])

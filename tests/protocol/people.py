@@ -63,12 +63,21 @@ class People(Copies):
         grace=st.sampled_from([0, 0, 60, 3600]),
         tier=TIERS,
         limit=st.sampled_from([90, 3600, 3600]),
+        stop=st.sampled_from([0, 30, 30, 600]),
     )
     def submit(
-        self, key: int, nodes: Any, gpus: int, retries: int, grace: int, tier: str, limit: int
+        self,
+        key: int,
+        nodes: Any,
+        gpus: int,
+        retries: int,
+        grace: int,
+        tier: str,
+        limit: int,
+        stop: int = 30,
     ) -> None:
         """The same key may come again, with the same wish or another."""
-        word = f"{key}-{nodes}-{gpus}-{retries}-{grace}-{tier}-{limit}"
+        word = f"{key}-{nodes}-{gpus}-{retries}-{grace}-{tier}-{limit}-{stop}"
         spec = parse_spec({
             "name": f"train-{word}".replace("..", "-to-"),
             "project": self.project.path,
@@ -78,6 +87,7 @@ class People(Copies):
             "retries": retries,
             "time_limit": limit,
             "disconnect_grace": grace,
+            "stop": {"grace": stop},
             "tier": tier,
             "checkpoint_dir": "/shared",
         })  # fmt: skip

@@ -30,9 +30,9 @@ from tests.protocol.wire import BEAT_S
 GANG_HURT = "histories in which a gang lost a node"
 HISTORIES = "histories"
 ROUNDS = "most rounds until all had ended"
-# An hour's grace, a lease, a minute and one part in a hundred of it, in rounds of four heartbeats;
-# and two for what is assigned, runs and ends.
-ROUNDS_OF_A_GRACE = int(-(-(3600 * 1.01 + 45 + 60) // (4 * BEAT_S))) + 2
+# An hour's grace, ten minutes to stop in, a lease, a minute and one part in a hundred of it, in
+# rounds of four heartbeats; and two for what is assigned, runs and ends.
+ROUNDS_OF_A_GRACE = int(-(-(4200 * 1.01 + 45 + 60) // (4 * BEAT_S))) + 2
 # What ends an attempt and takes nothing from what its job has left.
 _FOR_OTHERS = [
     *map(str, MADE_TO_MOVE | PAUSES),

@@ -111,7 +111,7 @@ def test_an_hour_ahead_gives_nobody_up_and_stops_nothing(cluster, alice, project
     assert reaped(31) == [0, 0, 0, 0, 0]
     sync(cluster.node(1), now=at(HOUR_S + 40))
     assert reaped(conf.node_lease_s + 1) == [1, 0, 0, 0, 0]
-    lost_s = conf.lost_after.total_seconds()
+    lost_s = scenes.given_up_after().total_seconds()
     sync(cluster.node(1), running(first), now=at(HOUR_S + lost_s))
     assert reaped(lost_s - 1)[:2] == [0, 0]
     assert reaped(lost_s + 1)[:2] == [0, 1]

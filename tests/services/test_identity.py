@@ -109,7 +109,7 @@ def _after(seconds: float):
 
 
 def _gone_at() -> float:
-    return load_conf().lost_after.total_seconds() + 2
+    return scenes.given_up_after().total_seconds() + 2
 
 
 @pytest.mark.parametrize("is_reported", [True, False])

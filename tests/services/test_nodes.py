@@ -164,10 +164,9 @@ def test_a_lost_node_gives_its_jobs_back_free_of_charge(cluster, alice, project)
     attempt = start(job, node)
     sync(node, running(attempt), now=at(0))
     reaping.mark_silent(now=NOON + load_conf().node_lease + timedelta(seconds=1))
-    almost = NOON + load_conf().lost_after - timedelta(seconds=1)
-    assert reaping.mark_lost(now=almost) == 0
-    late = NOON + load_conf().lost_after + timedelta(seconds=1)
+    late = NOON + scenes.given_up_after() + timedelta(seconds=1)
     sync(cluster.node(2), now=late)
+    assert reaping.mark_lost(now=late - timedelta(seconds=2)) == 0
     assert reaping.mark_lost(now=late) == 1
     job.refresh_from_db()
     assert (job.state, job.free_retries_used) == ("queued", 1)
@@ -176,13 +175,15 @@ def test_a_lost_node_gives_its_jobs_back_free_of_charge(cluster, alice, project)
     assert reply.assignments == ()
 
 
-@pytest.mark.parametrize(("asked_s", "counts_s"), [(4 * 3600, 4 * 3600), (60, 900)])
+@pytest.mark.parametrize(
+    ("asked_s", "stop_s", "counts_s"), [(4 * 3600, 0, 4 * 3600), (60, 30, 930), (0, 600, 1500)]
+)
 def test_a_node_is_given_up_once_its_most_patient_job_was_stopped(
-    cluster, alice, project, asked_s, counts_s
+    cluster, alice, project, asked_s, stop_s, counts_s
 ):
     """A shorter time than usual ends the program sooner, and nothing is given away for it."""
     node = cluster.node(1)
-    asked = submit(alice, project, disconnect_grace=asked_s)
+    asked = submit(alice, project, disconnect_grace=asked_s, stop={"grace": stop_s})
     attempts = [start(job, node) for job in (submit(alice, project), asked)]
     told = sync(node, now=at(0)).assignments
     assert [order.launch.disconnect_grace_s for order in told] == [0, asked_s]
@@ -200,7 +201,7 @@ def test_half_a_gang_lost_stops_the_other_half(cluster, alice, project):
     attempt = start(job, cluster.node(1), cluster.node(2))
     sync(cluster.node(1), running(attempt, master_port=29500))
     sync(cluster.node(2), running(attempt, 1))
-    late = NOON + load_conf().lost_after + timedelta(seconds=1)
+    late = NOON + scenes.given_up_after() + timedelta(seconds=1)
     reaping.mark_silent(now=late)
     # Were the server that hears it an hour behind, it would be heard again and not be lost.
     sync(cluster.node(1), now=late - timedelta(hours=1))
@@ -208,8 +209,7 @@ def test_half_a_gang_lost_stops_the_other_half(cluster, alice, project):
     later = late + load_conf().node_lease + timedelta(seconds=1)
     sync(cluster.node(1), now=later)
     assert reaping.mark_lost(now=later) == 1
-    late = later
-    order = sync(cluster.node(1), now=late).assignments[0].stop
+    order = sync(cluster.node(1), now=later).assignments[0].stop
     assert order is not None and order.reason == "node_lost"
 
 

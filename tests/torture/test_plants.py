@@ -21,7 +21,7 @@ def planted(monkeypatch, name, *places):
 def test_a_silent_node_is_given_up_with_its_lease(monkeypatch):
     planted(monkeypatch, "given-up-early", (SchedulerConf, "lost_after_grace"))
     conf = load_conf()
-    assert conf.lost_after == conf.lost_after_grace(3600) == conf.node_lease
+    assert conf.lost_after == conf.lost_after_grace(3600, 30) == conf.node_lease
 
 
 def test_nothing_that_is_left_is_killed(monkeypatch):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from portal.torture.faults.hand import Fault, Hand
+from portal.torture.program import STOP_GRACE_S
 from portal.torture.proxy import Weather
 
 
 def partition(hand: Hand) -> str:
     """5: a node and the portal do not hear each other; now and then for longer than its grace."""
     node, timers = hand.node_at_work(), hand.yard.timers
-    lengths = (2.0, 4.0, timers.lease_s + 3.0, timers.lost_after_s + 3)
+    lengths = (2.0, 4.0, timers.lease_s + 3.0, timers.lost_after_s + STOP_GRACE_S + 3)
     with hand.weather(hand.proxy(node), weather=Weather(block="both")):
         hand.nap(hand.dice.choice(lengths))
     return node

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from portal.torture.faults.hand import Fault, Hand
+from portal.torture.program import STOP_GRACE_S
 from portal.torture.proxy import Weather
 from scheduler.agent.runtime import processes
 
@@ -53,7 +54,7 @@ def stop_supervisors_of_a_lost_node(hand: Hand) -> str:
         guards = [guard.pid for where, _, guard in hand.guarded() if where == node]
         cut_off = hand.weather(hand.proxy(node), weather=Weather(block="both"))
         with cut_off, _stopped(hand, guards):
-            hand.nap(hand.yard.timers.lost_after_s + 3)
+            hand.nap(hand.yard.timers.lost_after_s + STOP_GRACE_S + 3)
     return node
 
 

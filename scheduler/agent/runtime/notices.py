@@ -22,6 +22,11 @@ def wake_agent(address: str, fence: int) -> None:
             hint.sendto(str(fence).encode(), "\0" + address)
 
 
+def unreached(silence_s: float) -> str:
+    """Why a program ends that the server may have given up."""
+    return f"no contact with the server for {silence_s:.0f} s"
+
+
 def leave_notice(folder: str, order: StopRecord) -> None:
     """For programs that cannot trap signals: a file in their own folder says what is coming."""
     now = time.time()

@@ -82,9 +82,7 @@ class Supervisor:
             path, cap_mib = self.spool / records.LOG, self.launch.log_cap_mib
             with LogCapture(path, cap_mib, secrets, spool=self.spool.parent) as log:
                 try:
-                    self._start(log)
-                    self._watch(log)
-                    end = self._judge()
+                    end = self._run(log)
                 except StartProblem as problem:
                     fault = problem.is_nodes_fault
                     reason = EndReason.START_FAILED if fault else EndReason.SETUP_FAILED
@@ -94,6 +92,15 @@ class Supervisor:
             self.limits.remove()
             memory.remove_memory_folder(self.launch.memory_folder)
             self.wakeups.close()
+
+    def _run(self, log: LogCapture) -> ExitRecord:
+        """Start and watch; nothing begins that would have to end at once."""
+        silence_s = self._silence_s()
+        if silence_s > self.launch.disconnect_grace_s:
+            return ExitRecord(EndReason.NODE_LOST, time.time(), detail=notices.unreached(silence_s))
+        self._start(log)
+        self._watch(log)
+        return self._judge()
 
     def is_reusable(self) -> bool:
         """Whether nothing of the attempt is left in this process or below it."""
@@ -204,12 +211,12 @@ class Supervisor:
             limit_s = told.time_limit_s if told else limit_s
         if self.stop is None and 0 < limit_s <= now - self.began:
             self._begin_stop(StopRecord(EndReason.TIME_LIMIT, grace_s))
-        silence_s = now - max(self.began, self._last_sync())
-        if self.stop is None and silence_s > self.launch.disconnect_grace_s:
-            detail = f"no contact with the server for {silence_s:.0f} s"
-            # Who slept meanwhile has no more time: another copy may begin at any moment.
+        silence_s = self._silence_s()
+        if silence_s > self.launch.disconnect_grace_s:
+            # Who slept meanwhile, or is being stopped, has no more time than anybody: another copy
+            # may begin at any moment.
             left_s = max(0.0, grace_s - (silence_s - self.launch.disconnect_grace_s))
-            self._begin_stop(StopRecord(EndReason.NODE_LOST, left_s, detail))
+            self._begin_stop(StopRecord(EndReason.NODE_LOST, left_s, notices.unreached(silence_s)))
         self._check_memory()
 
     def _check_memory(self) -> None:
@@ -220,15 +227,16 @@ class Supervisor:
             self.stop = StopRecord(EndReason.OUT_OF_MEMORY, 0, evidence)
             self.kill_at = time.monotonic()
 
-    def _last_sync(self) -> float:
-        """Monotonic time at which the agent last reached the server in this boot; 0 if never."""
+    def _silence_s(self) -> float:
+        """For how long the agent has not reached the server, also before this began; since then,
+        where it was never reached in this boot."""
         try:
             boot, _, at = kernel.read_small(self.launch.last_sync_path).decode().partition(" ")
             if boot == processes.boot_id():
                 self.last_contact = max(self.last_contact, float(at))
         except (OSError, ValueError):
             pass  # the agent is just writing it, or never did: what we know still holds
-        return self.last_contact
+        return time.monotonic() - (self.last_contact or self.began)
 
     def _begin_stop(self, order: StopRecord) -> None:
         """Ask the program to stop; a later order can only bring the kill forward."""

@@ -36,6 +36,7 @@ from scheduler.models import (
     SubmitKey,
     UsageEntry,
 )
+from scheduler.services.timeline.patience import patience_with
 from scheduler.states import FINAL_JOB_STATES, AttemptState, JobState, NodeState
 
 JOBS, ROWS, NODES = 500, 5_000, 50
@@ -142,24 +143,20 @@ def _were_out(told: QuerySet[NodeEvent], since: datetime | None) -> list[int]:
 def live_attempts() -> Rows:
     """Attempts that have not ended, with their nodes, and after how long each of these is lost.
 
-    A node is lost after the longest grace that a job there has asked for.
+    A node is lost after the longest that any of them can live there without the server.
     """
     live = Attempt.objects.exclude(state=AttemptState.ENDED)
     ranks = Placement.objects.filter(attempt__in=live.order_by().values("pk"))
     ranks = ranks.filter(ended_at__isnull=True)
-    grace = "attempt__job__spec__disconnect_grace"
-    conf = load_conf()
-    graces: dict[int, int] = {}
-    for node, asked in ranks.order_by().values_list("node_id", grace):
-        graces[node] = max(graces.get(node, 0), asked or 0)
-    told = NodeEvent.objects.filter(node__in=graces).order_by()
+    patience, least = patience_with(ranks), load_conf().lost_after
+    told = NodeEvent.objects.filter(node__in=patience).order_by()
     gone = dict(told.filter(to_state=NodeState.SILENT).values_list("node").annotate(Max("at")))
     back = told.filter(from_state__in=_AWAY).exclude(to_state__in=_AWAY)
     came = dict(back.values_list("node").annotate(Max("at")))
     nodes = []
     for row in Node.objects.order_by().values("id", "state", "last_seen_at"):
         pk, is_away = row["id"], row["state"] in _AWAY
-        lost_s = conf.lost_after_grace(graces.get(pk, 0)).total_seconds()
+        lost_s = patience.get(pk, least).total_seconds()
         since = {"away_since": gone.get(pk) if is_away else None, "here_since": came.get(pk)}
         nodes.append(plain({**row, **since, "lost_after_s": lost_s}))
     attempts = _read(live, "id", "state", "stopping_at", "stop_grace_s")

@@ -22,6 +22,7 @@ from scheduler.models import Allocation, Node, Placement
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.nodes.assignments import open_placements
 from scheduler.services.timeline.clock import CLOCK
+from scheduler.services.timeline.patience import GRACES
 from scheduler.states import EndReason, NodeState
 from scheduler.wire.messages import SyncRequest
 
@@ -82,11 +83,10 @@ def give_up_left_behind(*, now: datetime) -> int:
     left = left.annotate(since=Coalesce("left_since", "node__last_seen_at"))
     due = left.filter(CLOCK.older_than("since", conf.lost_after, now=now))
     count = 0
-    asked = "attempt__job__spec__disconnect_grace"
-    for placement_id, fence, since, grace_s in due.order_by("pk").values_list(
-        "pk", "attempt_id", "since", asked
+    for placement_id, fence, since, asked_s, stop_s in due.order_by("pk").values_list(
+        "pk", "attempt_id", "since", *GRACES
     ):
-        if CLOCK.age(since, now) > conf.lost_after_grace(grace_s or 0):
+        if CLOCK.age(since, now) > conf.lost_after_grace(asked_s or 0, stop_s):
             with transaction.atomic():
                 count += _give_up(placement_id, fence, now)
     return count

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from scheduler.agent.runtime import killing, processes
+from scheduler.agent.runtime.notices import unreached
 from scheduler.agent.runtime.records import LaunchRecord, StopRecord, SupervisorRecord
 
 # A stopped one is woken, then killed; one that runs may be late on a busy node.
@@ -53,11 +54,11 @@ class Deadlines:
     def due(self, launch: LaunchRecord, stop: StopRecord | None, reached_at: float) -> Due:
         """What has passed for the longest. `reached_at`: when the server was reached last."""
         now = time.monotonic()
-        if stop is not None:
-            return Due("it was to stop", now - self._ordered_at - stop.grace_s)
         silent_s, grace_s = now - reached_at, launch.stop_grace_s
-        why = f"no contact with the server for {silent_s:.0f} s"
-        lost = Due(why, silent_s - launch.disconnect_grace_s - grace_s)
+        lost = Due(unreached(silent_s), silent_s - launch.disconnect_grace_s - grace_s)
+        if stop is not None:
+            ordered = Due("it was to stop", now - self._ordered_at - stop.grace_s)
+            return max(ordered, lost, key=lambda due: due.late_s)
         ran_s = now - self._running_since if self._running_since is not None else 0.0
         if lost.late_s > 0 or not 0 < launch.time_limit_s + grace_s < ran_s:
             return lost
