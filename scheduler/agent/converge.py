@@ -13,10 +13,11 @@ from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Gpus, Holding
 from scheduler.agent.logs import LogShipper
 from scheduler.agent.news import Contact, Heard
+from scheduler.agent.node.accepting import accept
 from scheduler.agent.node.ends import Ends
-from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.loads import Loads
+from scheduler.agent.node.patches import Patches
 from scheduler.agent.node.rounds import Rounds
 from scheduler.agent.node.sweeping import Sweeper
 from scheduler.agent.node.troubles import TroubleWatch
@@ -74,7 +75,7 @@ class Roster:
         self._shippers: dict[int, LogShipper] = {}
         self._rounds = Rounds()
         self._refused: dict[int, AttemptReport] = {}
-        self._patch_told: set[int] = set()
+        self._patches = Patches()
         self._loads = Loads()
         self._sweeper = Sweeper(options.work, options.keep_work_s)
         self._looked_at = 0.0
@@ -144,9 +145,9 @@ class Roster:
         """What the server should know of every attempt it has not told us to forget."""
         with self._lock:
             known = [a for a in self._attempts.values() if not self._outputs.is_let_go(a.fence)]
-            told = self._patch_told
-            found = [self.ends.amend(a.report(with_patch=a.fence not in told)) for a in known]
-            return (*found, *self._refused.values())
+            told = self._patches.is_told
+            found = [self.ends.amend(a.report(with_patch=not told(a.fence))) for a in known]
+            return (*self._patches.fitting(found), *self._refused.values())
 
     def is_awaited(self, report: AttemptReport) -> bool:
         """Whether anybody acts on this news: more than a beginning, or the port of a gang."""
@@ -166,7 +167,7 @@ class Roster:
     def note_contact(self, sent_at: float, told: tuple[AttemptReport, ...]) -> None:
         """The server was reached, at monotonic `sent_at`, and knows the reports `told`."""
         with self._lock:
-            self._patch_told.update(report.fence for report in told if report.code_patch)
+            self._patches.note_told(told)
         self.contact.note(sent_at)
 
     def converge(self, reply: SyncReply, sent_at: float) -> bool:
@@ -209,23 +210,8 @@ class Roster:
         return assignment.stop is not None or knows_port
 
     def _accept(self, assignments: Sequence[Assignment]) -> None:
-        """Write all entries durably, by one flush, then begin."""
-        slots, room = [], 0
-        for assignment in assignments:
-            try:
-                room = room or min(map(free_mib, (self.options.state, self.options.work)))
-                if room < self.options.min_free_mib and assignment.stop is None:
-                    raise OSError(f"the disk is full: {room} MiB are left on the node")
-                slots.append(self.spool.open(assignment))
-            except OSError as problem:
-                self._refuse(assignment, problem)
-        try:
-            if slots:
-                self.spool.accept(slots)
-        except OSError as problem:
-            for slot in slots:
-                self._refuse(slot.entry.assignment, problem)
-            return
+        """Take them, then begin."""
+        slots = accept(self.spool, self.options, assignments, self._refuse)
         begun = [attempt for slot in slots if self._takes_up(attempt := Attempt(slot))]
         start_all(begun, self._ground, self.forkserver, self.on_change)
 
@@ -289,7 +275,7 @@ class Roster:
             if attempt.checkpoints is not None:
                 attempt.checkpoints.stop()
             self._loads.forget(fence)
-            self._patch_told.discard(fence)
+            self._patches.forget(fence)
             self.ends.forget(fence)
             del self._attempts[fence]
             reach("agent.forgetting")

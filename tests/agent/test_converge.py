@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,14 @@ from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import SimulatedGpus
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.troubles import TroubleWatch
+from scheduler.agent.runtime.records import ExitRecord
+from scheduler.agent.spool import Slot
 from scheduler.states import AttemptState, EndReason, Isolation, NodeState
-from scheduler.wire.messages import PROTOCOL, Assignment, SyncReply
+from scheduler.wire.codec import encode
+from scheduler.wire.messages import PROTOCOL, Assignment, SyncReply, SyncRequest
 from tests.agent.conftest import assignment, wait_until
 from tests.agent.portal import Portal
+from tests.agent.test_spool import launch_of
 
 
 @pytest.fixture
@@ -103,3 +109,42 @@ def test_a_rank_that_waits_for_rank_0_holds_nothing_yet(roster: Roster) -> None:
     order = assignment("true", rank=1, addresses=("127.0.0.1", "127.0.0.1"))
     assert not roster.converge(reply(5, order), time.monotonic())
     assert roster.reports() == () and roster.spool.slots() == []
+
+
+def _with_changes(roster: Roster, count: int) -> list[Slot]:
+    """Attempts whose code has as many local changes as are kept of them, as an agent left them."""
+    # Second ranks: nobody looks for their checkpoints.
+    places = ("127.0.0.1", "127.0.0.1")
+    slots = [roster.spool.open(assignment(rank=1, addresses=places)) for _ in range(count)]
+    roster.spool.accept(slots)
+    for slot in slots:
+        order = slot.entry.assignment
+        patch = "+\u00e4\n" * 64 * 1024
+        slot.write_launch(replace(launch_of(order), code_commit="c0ffee", code_patch=patch))
+        slot.write_exit(ExitRecord(EndReason.EXIT_CODE, 2.0, 1.0, 3))
+    return slots
+
+
+def test_a_call_never_carries_more_local_changes_than_the_server_takes(
+    roster: Roster, settings: Any
+) -> None:
+    """Commit, changes and end come together: the server takes them once."""
+    fences = {slot.entry.assignment.fence for slot in _with_changes(roster, 12)}
+    roster.adopt()
+    roster.refresh(())
+    told: dict[int, int] = {}
+    for _ in range(12):
+        reports = roster.reports()
+        assert {report.fence for report in reports} == fences, "who is left out is left behind"
+        said = SyncRequest(PROTOCOL, "0", "a", "b", 0, 0.0, 0.0, reports=reports)
+        assert len(encode(said)) < settings.DATA_UPLOAD_MAX_MEMORY_SIZE * 2 // 3
+        for report in reports:
+            if report.code_patch:
+                told[report.fence] = told.get(report.fence, 0) + 1
+                assert report.code_commit and report.end_reason == EndReason.EXIT_CODE
+            if report.fence not in told:
+                assert (report.code_commit, report.end_reason) == ("", None)
+        roster.note_contact(time.monotonic(), reports)
+    assert told == dict.fromkeys(fences, 1)
+    assert {report.end_reason for report in reports} == {EndReason.EXIT_CODE}
+    assert not any(report.code_patch for report in reports)

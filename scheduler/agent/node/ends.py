@@ -50,8 +50,7 @@ class Ends:
             return report
         blamed = self._blamed.get(report.fence)
         if blamed is None:
-            untold = replace(report, state=AttemptState.STOPPING, ended_at=None, exit_code=None)
-            return replace(untold, end_reason=None, detail="")
+            return untold(report)
         if blamed:
             return replace(report, end_reason=EndReason.DEVICE_FAILED, detail=blamed)
         return report
@@ -59,3 +58,9 @@ class Ends:
     def forget(self, fence: int) -> None:
         """The server knows it."""
         self._blamed.pop(fence, None)
+
+
+def untold(report: AttemptReport) -> AttemptReport:
+    """The report of an end that the server is not to hear yet."""
+    living = replace(report, state=AttemptState.STOPPING, ended_at=None, exit_code=None)
+    return replace(living, end_reason=None, detail="")
