@@ -27,6 +27,8 @@ MAX_INT = 2**63 - 1
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# As it is written, behind whole backslashes.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _REQUIRED = object()
 
 
@@ -54,10 +56,15 @@ def prepare(kind: Any) -> None:
 
 
 def encode(message: object) -> bytes:
-    """A message as compact JSON in UTF-8."""
+    """A message as compact JSON in UTF-8; what `decode` refuses of a text is sent as `?`.
+
+    A name of odd bytes, or a program's word, would make the whole message one that is refused.
+    """
     write = _writer(cast(Any, type(message)))
-    plain = write(message) if write else message
-    return _ENCODER.encode(plain).encode("utf-8", "surrogatepass")
+    text = _ENCODER.encode(write(message) if write else message)
+    if "\\u0000" in text:
+        text = _NUL.sub(r"\1?", text)
+    return text.encode("utf-8", "replace")
 
 
 def decode(kind: type[Message], raw: bytes) -> Message:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from scheduler.agent.node.data import look
+from scheduler.wire.codec import decode, encode
+from scheduler.wire.data import DataReport
 from tests.agent.conftest import wait_until
 from tests.agent.portal import Portal
 
@@ -30,6 +33,13 @@ def test_a_node_tells_what_lies_there_and_what_it_leaves_out(
     (data / "mnist" / "b.gz").write_bytes(b"x")
     wait_until(lambda: told()[-1].copies[1].size_mib == 1)
     assert len(told()) < len(portal.nodes["alpha"].syncs), "what is known is not told again"
+
+
+def test_a_name_of_odd_bytes_is_told_as_far_as_it_can_be(tmp_path: Path) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/caf\xe9")
+    found = look([tmp_path])
+    assert "left out caf\\xe9" in found.problem
+    assert decode(DataReport, encode(found)) == found
 
 
 def test_too_many_and_none_at_all_are_said(tmp_path: Path) -> None:

@@ -66,6 +66,16 @@ def test_what_was_said_is_heard(said: tuple[Any, Any]) -> None:
     assert decode(kind, encode(message)) == message
 
 
+@given(st.text(max_size=20))
+@example("a\x00\\\x00\\\\\x00\\u0000")
+@example("\udcff\ud83d")
+def test_whatever_is_said_can_be_heard(text: str) -> None:
+    """Names of files and words of programs hold anything; one of them must not spoil a message."""
+    heard = decode(Refusal, encode(Refusal(text, text, {"text": text})))
+    kept = "".join("?" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text)
+    assert heard == Refusal(kept, kept, {"text": kept})
+
+
 @given(st.sampled_from(KINDS), JSON | NEAR_MISSES)
 def test_any_json_is_heard_or_refused_by_name(kind: Any, value: Any) -> None:
     raw = json.dumps(value).encode("utf-8", "surrogatepass")

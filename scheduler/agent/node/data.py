@@ -66,7 +66,7 @@ def look(folders: Sequence[Path]) -> DataReport:
             if DATASET_NAME.fullmatch(name):
                 names.setdefault(name, folder / name)
             elif not name.startswith("."):
-                odd.append(name[:40])
+                odd.append(os.fsencode(name).decode("utf-8", "backslashreplace")[:40])
     if odd:
         more = f" and {len(odd) - _NAMED} more" if len(odd) > _NAMED else ""
         problems.append(
