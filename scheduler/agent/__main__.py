@@ -49,12 +49,16 @@ def main(argv: list[str] | None = None) -> int:
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     try:
         return _COMMANDS[arguments.command](arguments)
-    except (ConfigProblem, GpuProblem) as problem:
+    except ConfigProblem as problem:
         logger.error("%s", problem)
         return Exit.NOT_CONFIGURED
+    # These may pass: who keeps the agent up starts it again.
+    except GpuProblem as problem:
+        logger.error("%s", problem)
+        return Exit.FAILED
     except OSError as problem:
         logger.error("%s. Check the folder and that this user may write there.", problem)
-        return Exit.NOT_CONFIGURED
+        return Exit.FAILED
 
 
 def _enrol(arguments: argparse.Namespace) -> int:

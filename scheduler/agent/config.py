@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,9 +70,14 @@ class Options:
 
 
 def read_identity(state: Path) -> NodeIdentity:
-    """The node's identity; raises ConfigProblem with the line to type when there is none."""
+    """The node's identity; raises ConfigProblem with the line to type when there is none.
+
+    Raises OSError where the disk does not answer.
+    """
     identity = read_record(NodeIdentity, state / NODE_FILE)
     if identity is None:
+        with suppress(FileNotFoundError):
+            (state / NODE_FILE).read_bytes()
         raise ConfigProblem(
             f"{state / NODE_FILE} is missing or unreadable: enrol this node first with "
             f"`enrol --server URL --token TOKEN --state {state}`"

@@ -25,11 +25,10 @@ from scheduler.agent.runtime.records import (
     read_record,
     write_record,
 )
+from scheduler.agent.tombstones import Tombstones
 from scheduler.failpoints import reach
 from scheduler.wire.messages import Assignment
 
-_REMEMBERED = 5000
-_TOMBSTONES = "forgotten"
 _ACCEPTED = "accepted-"
 _SPARE = "spare-"
 _MOST_SPARE = 32
@@ -145,7 +144,7 @@ class Spool:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._forgotten = self._read_tombstones()
+        self._forgotten = Tombstones(root / "forgotten")
         # By file of what was accepted together: those of its fences that are not forgotten.
         self._accepted: dict[Path, set[int]] = {}
         # To be used again: folders of attempts, and files of what was accepted together.
@@ -155,19 +154,20 @@ class Spool:
     def slots(self) -> list[Slot]:
         """Every accepted attempt. A folder without an entry anywhere was never accepted."""
         self._drop_spares()
-        self._restore(self._read_accepted())
+        accepted = self._read_accepted()
+        self._restore(accepted)
         found = []
-        for path in sorted(self.root.iterdir()):
-            if not path.is_dir():
-                continue
-            entry = read_record(EntryRecord, path / records.ENTRY)
+        # Also what a full disk has no folder for: that it was accepted is known.
+        paths = {path for path in self.root.iterdir() if path.is_dir()}
+        for path in sorted(paths.union(accepted)):
+            entry = read_record(EntryRecord, path / records.ENTRY) or accepted.get(path)
             if path.name.isdigit() and int(path.name) in self._forgotten:
                 records.remove_folder(path)  # the agent stopped before it had
             elif entry is None and (path / records.LAUNCH).exists():
                 # Damaged after it was accepted: it may have run, so it must not run again.
                 logger.error("%s has no readable entry; look into it and remove it", path)
                 if path.name.isdigit():
-                    self._forgotten[int(path.name)] = None
+                    self._forgotten.add([int(path.name)])
             elif entry is None:
                 logger.warning("removing %s: the agent stopped before it was complete", path)
                 shutil.rmtree(path, ignore_errors=True)
@@ -212,16 +212,14 @@ class Spool:
     def forget(self, slots: Sequence[Slot]) -> None:
         """Delete slots whose end and log are stored; their fences stay known."""
         fences = [slot.entry.assignment.fence for slot in slots]
-        self._forgotten.update(dict.fromkeys(fences))
-        while len(self._forgotten) > _REMEMBERED:
-            del self._forgotten[next(iter(self._forgotten))]
-        with open(self.root / _TOMBSTONES, "a", encoding="ascii") as stream:
-            stream.writelines(f"{fence}\n" for fence in fences)
-            stream.flush()
-            os.fsync(stream.fileno())
+        self._forgotten.add(fences)
+        is_noted = self._forgotten.note(fences)
         reach("agent.forgotten")
         for slot in slots:
             self._put_away(slot)
+        # What was deleted makes room on a full disk.
+        if not is_noted and not self._forgotten.note(fences):
+            logger.error("cannot write %s", self._forgotten.path)
         self._let_go(fences)
 
     def _put_away(self, slot: Slot) -> None:
@@ -242,45 +240,43 @@ class Spool:
                 del self._accepted[path]
                 if len(self._files) < _MOST_SPARE:
                     spare = path.with_name(records.spare_name(path.name))
-                    with suppress(FileNotFoundError):
+                    with suppress(OSError):
                         os.rename(path, spare)
                         self._files.append(spare)
                 else:
-                    path.unlink(missing_ok=True)
+                    _delete(path)
 
     def _drop_spares(self) -> None:
         """Delete what an earlier agent kept; after a power loss nobody knows what it holds."""
         for path in self.root.glob(f"{_SPARE}*"):
             records.remove_folder(path)
         for path in self.root.glob(records.spare_name(f"{_ACCEPTED}*")):
-            path.unlink(missing_ok=True)
+            _delete(path)
 
-    def _read_accepted(self) -> dict[int, EntryRecord]:
-        """By fence what was accepted and is not forgotten, as the durable files say."""
+    def _read_accepted(self) -> dict[Path, EntryRecord]:
+        """By folder what was accepted and is not forgotten, as the durable files say."""
         entries = {}
         for path in self.root.glob(f"{_ACCEPTED}*"):
             accepted = read_record(AcceptedRecord, path)
             known = {one.assignment.fence: one for one in accepted.entries} if accepted else {}
-            self._accepted[path] = known.keys() - self._forgotten.keys()
+            self._accepted[path] = {fence for fence in known if fence not in self._forgotten}
             entries.update(known)
         self._let_go([])
-        return {fence: one for fence, one in entries.items() if fence not in self._forgotten}
+        known = {fence: one for fence, one in entries.items() if fence not in self._forgotten}
+        return {self.root / str(fence): one for fence, one in known.items()}
 
-    def _restore(self, entries: dict[int, EntryRecord]) -> None:
-        """Write each entry that was accepted into its own folder, unless an earlier agent did."""
-        for fence, entry in entries.items():
-            path = self.root / str(fence)
-            if read_record(EntryRecord, path / records.ENTRY) is None:
-                path.mkdir(mode=0o700, exist_ok=True)
-                write_record(path / records.ENTRY, entry)
+    def _restore(self, entries: dict[Path, EntryRecord]) -> None:
+        """Write each entry that was accepted into its own folder, unless an earlier agent did.
 
-    def _read_tombstones(self) -> dict[int, None]:
-        path = self.root / _TOMBSTONES
-        try:
-            lines = path.read_text(encoding="ascii").split()[-_REMEMBERED:]
-        except OSError:
-            return {}
-        fresh = path.with_suffix(".new")
-        fresh.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-        os.rename(fresh, path)
-        return {int(line): None for line in lines if line.isdigit()}
+        Where the disk is full, a later agent does.
+        """
+        for path, entry in entries.items():
+            with suppress(OSError):
+                if read_record(EntryRecord, path / records.ENTRY) is None:
+                    path.mkdir(mode=0o700, exist_ok=True)
+                    write_record(path / records.ENTRY, entry)
+
+
+def _delete(path: Path) -> None:
+    with suppress(OSError):  # a disk that takes nothing is told, not died of
+        path.unlink()

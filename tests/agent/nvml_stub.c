@@ -1,6 +1,7 @@
 /* A stand-in for libnvidia-ml.so.1: two cards whose faults stand in the file $NVML_STUB_FAULTS,
-   one a line: "INDEX lost|hot|ecc|process|screen|memory N" (memory in MiB; 256 more are reserved for
-   the driver) or "INDEX xid CODE", which is told once a library. The second card's driver is old. */
+   one a line: "INDEX gone|lost|hot|ecc|process|screen|memory N" (memory in MiB; 256 more are reserved
+   for the driver; gone cards have no handle either) or "INDEX xid CODE", which is told once a library.
+   The second card's driver is old. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static long fault(const card *c, const char *kind) {
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return OK; }
 int nvmlSystemGetDriverVersion(char *s, unsigned n) { snprintf(s, n, "999.1"); return OK; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 2; return OK; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, card **c) { *c = &cards[i]; return OK; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, card **c) { *c = &cards[i]; return fault(*c, "gone") ? LOST : OK; }
 int nvmlDeviceGetUUID(card *c, char *s, unsigned n) {
     if (fault(c, "lost")) return LOST;
     snprintf(s, n, "GPU-0000000%d", c->index);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from scheduler.agent.__main__ import Exit
+from scheduler.agent.config import NodeIdentity, write_identity
 from scheduler.wire.messages import Refusal
 from tests.agent.conftest import ROOT, Agent, assignment
 from tests.agent.portal import TOKEN, Portal
@@ -121,6 +123,25 @@ def test_running_without_enrolment_says_what_to_type(folder: Path) -> None:
     done = call("run", "--state", str(folder / "empty"))
     assert done.returncode == Exit.NOT_CONFIGURED
     assert "enrol --server URL --token TOKEN" in done.stderr
+
+
+@pytest.mark.parametrize("trouble", ["no driver", "no disk"])
+def test_what_may_pass_ends_an_agent_so_that_it_is_started_again(
+    portal: Portal, folder: Path, trouble: str
+) -> None:
+    """Jobs run on here for the grace alone; systemd leaves only what a person has to mend."""
+    state = folder / trouble.replace(" ", "-")
+    count = 0 if trouble == "no driver" else 1
+    write_identity(state, NodeIdentity(portal.url, 1, "n", "main", "token", simulated_gpus=count))
+    if trouble == "no disk":
+        (state / "agent.lock").mkdir()
+    elif shutil.which("nvidia-smi"):
+        pytest.skip("this host has a driver")
+    done = call("run", "--state", str(state))
+    assert done.returncode == Exit.FAILED, done.stderr
+    unit = (ROOT / "deploy" / "systemd" / "trainyard-agent.service").read_text()
+    assert f"RestartPreventExitStatus={int(Exit.NOT_CONFIGURED)} 7 8" in unit
+    assert "StartLimitIntervalSec=0" in unit
 
 
 def test_one_state_folder_has_one_agent(portal: Portal, agents: Any) -> None:

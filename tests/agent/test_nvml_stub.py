@@ -18,13 +18,16 @@ ASK = """
 import json, os, sys
 from dataclasses import asdict
 from scheduler.agent.gpus import Holding, NvmlGpus
+before, turns = json.loads(sys.argv[1])
+open(os.environ["NVML_STUB_FAULTS"], "w").write(before)
 gpus = NvmlGpus()
 said = {"driver": gpus.driver, "devices": [asdict(d) for d in gpus.inventory()], "turns": []}
-for faults, held in json.loads(sys.argv[1]):
+for faults, held in turns:
     open(os.environ["NVML_STUB_FAULTS"], "w").write(faults)
     found = gpus.faults(held)
     samples = gpus.sample({"GPU-00000000": Holding(7, 1.0, 1.0)})
     said["turns"].append([[(f.uuid, f.kind, f.detail) for f in found], [s.uuid for s in samples]])
+said["again"] = [asdict(d) for d in gpus.inventory()]
 print(json.dumps(said))
 """
 
@@ -40,9 +43,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(library: Path, tmp_path: Path, *turns: tuple[str, list[str]]) -> dict:
+def ask(library: Path, tmp_path: Path, *turns: tuple[str, list[str]], before: str = "") -> dict:
+    """`before`: the faults as the agent starts."""
     done = subprocess.run(
-        [sys.executable, "-c", ASK, json.dumps(turns)],
+        [sys.executable, "-c", ASK, json.dumps((before, turns))],
         env={
             **os.environ,
             "LD_LIBRARY_PATH": str(library),
@@ -94,6 +98,16 @@ def test_a_card_that_fell_off_the_bus_is_named_and_the_other_still_read(
     faults, samples = said["turns"][1]
     assert [fault[:2] for fault in faults] == [["GPU-00000000", "lost"]]
     assert samples == ["GPU-00000001"]
+    assert said["again"] == said["devices"], "it is lost, and no other than it was"
+
+
+@pytest.mark.parametrize("fault", ["gone", "lost"])
+def test_a_card_that_was_gone_before_the_agent_is_left_out_alone(
+    library: Path, tmp_path: Path, fault: str
+) -> None:
+    said = ask(library, tmp_path, ("", []), before=f"0 {fault} 1")
+    assert [(d["uuid"], d["index"]) for d in said["devices"]] == [("GPU-00000001", 1)]
+    assert said["turns"] == [[[], ["GPU-00000001"]]] and said["again"] == said["devices"]
 
 
 def test_an_xid_is_told_once_and_a_programs_own_never(library: Path, tmp_path: Path) -> None:

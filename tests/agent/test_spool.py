@@ -13,6 +13,7 @@ from scheduler.agent.spool import Slot, Spool
 from scheduler.states import EndReason
 from scheduler.wire.messages import Assignment
 from tests.agent.conftest import assignment
+from tests.agent.test_full_disk import room_for
 
 
 def test_a_slot_is_found_again_with_all_it_said(tmp_path: Path) -> None:
@@ -98,6 +99,30 @@ def test_a_file_of_entries_that_was_cut_short_accepted_nothing(tmp_path: Path) -
     accepted.write_bytes(accepted.read_bytes()[:-1])
     (slot.path / records.ENTRY).write_text("")
     assert Spool(tmp_path / "spool").slots() == [] and not accepted.exists()
+
+
+def test_a_full_disk_keeps_no_agent_from_what_it_has(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.accept([slot := spool.open(assignment())])
+    slot.write_launch(launch_of(slot.entry.assignment))
+    spool.forget([_through(spool, gone := assignment())])
+    with room_for(0):
+        again = Spool(tmp_path / "spool")
+        (found,) = again.slots()
+    assert found.entry == slot.entry and found.launch() == slot.launch()
+    assert again.was_forgotten(gone.fence) and not again.was_forgotten(slot.entry.assignment.fence)
+    with room_for(0):
+        again.forget([found])
+    assert not slot.path.exists() and again.was_forgotten(slot.entry.assignment.fence)
+
+
+def test_what_a_full_disk_had_no_room_for_the_next_agent_writes(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.accept([slot := spool.open(assignment())])
+    with room_for(0):
+        assert [one.entry for one in Spool(tmp_path / "spool").slots()] == [slot.entry]
+    (later,) = Spool(tmp_path / "spool").slots()
+    assert later.entry == slot.entry and (slot.path / records.ENTRY).exists()
 
 
 def launch_of(order: Assignment) -> LaunchRecord:

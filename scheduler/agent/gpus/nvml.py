@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +23,45 @@ _NAMED_PROCESSES = 4
 _LEFT_MIB = 256
 _CONTROL_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
+logger = logging.getLogger(__name__)
+
 
 class NvmlGpus:
-    """Real devices. Raises GpuProblem when the driver does not answer."""
+    """Real devices that answer at the start. Raises GpuProblem when the driver does not.
+
+    One that fell off the bus before is left out, and so absent for the server: it cannot say who it
+    is, and jobs on the others must not end for it.
+    """
 
     def __init__(self) -> None:
         import pynvml
 
         self._nvml: Any = pynvml
+        self._devices: list[Any] = []
+        # Asked once: a device that falls off the bus no longer says who it is.
+        self._cards: list[DeviceFacts] = []
         try:
             pynvml.nvmlInit()
             self.driver = _text(pynvml.nvmlSystemGetDriverVersion())
-            self._devices = [
-                pynvml.nvmlDeviceGetHandleByIndex(index)
-                for index in range(pynvml.nvmlDeviceGetCount())
-            ]
-            # Asked once: a device that fell off the bus no longer says who it is.
-            self._uuids = [_text(pynvml.nvmlDeviceGetUUID(device)) for device in self._devices]
+            count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             raise GpuProblem(
                 f"NVML does not answer ({error}). Install the NVIDIA driver and check that "
                 "`nvidia-smi` works, or start with --simulated-gpus N to try without."
             ) from None
-        self._link_groups = link_groups(pynvml, self._devices)
+        for index in range(count):
+            try:
+                device = pynvml.nvmlDeviceGetHandleByIndex(index)
+                card = self._facts(index, device)
+            except pynvml.NVMLError as error:
+                logger.error("GPU %d does not answer (%s) and is left out", index, error)
+                continue
+            self._devices.append(device)
+            self._cards.append(card)
+        groups = link_groups(pynvml, self._devices)
+        pairs = zip(self._cards, groups, strict=True)
+        self._cards = [replace(card, link_group=group) for card, group in pairs]
+        self._uuids = [card.uuid for card in self._cards]
         self._events = self._listen()
         # By the UUID of their card, as listed last.
         self._instances: dict[str, tuple[Instance, ...]] = {}
@@ -51,28 +69,36 @@ class NvmlGpus:
     def inventory(self) -> tuple[DeviceFacts, ...]:
         """All devices NVML lists, each with its MIG instances behind it.
 
-        A card in MIG mode without instances is left out: no program can use it.
+        A card in MIG mode without instances is left out: no program can use it. One that was lost
+        meanwhile is told as it was; that it is lost is a fault.
         """
         found: list[DeviceFacts] = []
-        self._instances = {}
-        for index, device in enumerate(self._devices):
-            card = self._facts(index)
-            if not is_in_mig_mode(self._nvml, device):
+        for card, device in zip(self._cards, self._devices, strict=True):
+            try:
+                self._nvml.nvmlDeviceGetUUID(device)
+                here = self._parts(card, device)
+            except self._nvml.NVMLError:
+                here = self._instances.get(card.uuid)
+            if here is None:
                 found.append(card)
-                continue
-            here = tuple(instances_of(self._nvml, device, card.model))
-            self._instances[card.uuid] = here
-            found += [card, *(_part(card, one) for one in here)] if here else []
+            else:
+                found += [card, *(_part(card, one) for one in here)] if here else []
         return tuple(found)
 
-    def _facts(self, index: int) -> DeviceFacts:
-        device = self._devices[index]
+    def _parts(self, card: DeviceFacts, device: Any) -> tuple[Instance, ...] | None:
+        """The card's instances; None where it is not in MIG mode. Raises NVMLError."""
+        self._instances.pop(card.uuid, None)
+        if not is_in_mig_mode(self._nvml, device):
+            return None
+        here = self._instances[card.uuid] = tuple(instances_of(self._nvml, device, card.model))
+        return here
+
+    def _facts(self, index: int, device: Any) -> DeviceFacts:
         return DeviceFacts(
-            uuid=self._uuids[index],
+            uuid=_text(self._nvml.nvmlDeviceGetUUID(device)),
             index=index,
             model=_text(self._nvml.nvmlDeviceGetName(device)),
             memory_mib=self._nvml.nvmlDeviceGetMemoryInfo(device).total // _MIB,
-            link_group=self._link_groups[index],
         )
 
     def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
