@@ -9,7 +9,6 @@ import time
 import pytest
 
 from portal.embedded.programs import BACKGROUND
-from tests.flows.test_hostile_sockets import signed_in
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
 
@@ -32,7 +31,7 @@ def until(person, words, timeout_s=120.0):
 
 def test_two_clicks_load_it_once_and_one_takes_it_out_while_jobs_run(make_stack):
     stack = make_stack()
-    admin = signed_in(stack, "admin")
+    admin = stack.browser("admin")
     runs = stack.submit(script="sleep 600")
     stack.wait_for(runs["id"], "running")
     assert "There are jobs here" in admin.get("/welcome/").text

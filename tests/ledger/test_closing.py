@@ -228,7 +228,9 @@ class TestPeriods:
         found = obstacles(self.MONTH, PeriodState.CLOSED, now_s=self.MONTH.end_s, earlier_open=None)
         assert [f.trouble for f in found] == [Trouble.UNDECIDED]
 
-    @pytest.mark.parametrize("text", ["2026", "2026-13", "2026-1", "26-x", "", "2026-00", "9999-01"])
+    @pytest.mark.parametrize(
+        "text", ["2026", "2026-13", "2026-1", "26-x", "", "2026-00", "9999-01"]
+    )
     def test_what_is_no_month_is_refused(self, text):
         with pytest.raises(ValueError, match="period"):
             Month.parse(text)
