@@ -96,6 +96,18 @@ def test_a_mail_that_failed_is_tried_again(root, people, closed, monkeypatch):
     assert ReportDelivery.objects.get().outcome == "sent"
 
 
+def test_one_that_cannot_be_made_stops_no_other(root, people, closed, alice):
+    """Such as one from before, whose filters nobody takes any more."""
+    broken = schedule(root, people[:1])
+    ReportSchedule.objects.filter(pk=broken.pk).update(filters={"colour": "red"})
+    schedule(root, [alice])
+    assert mail_due_reports(now=LATER) == 1
+    assert [message.to for message in mail.outbox] == [["alice@example.org"]]
+    # It is tried again later, as after a mail that failed.
+    assert [one.outcome for one in ReportDelivery.objects.order_by("pk")] == ["", "sent"]
+    assert mail_due_reports(now=LATER.replace(hour=7)) == 0
+
+
 def test_a_large_file_is_a_link(root, people, closed, monkeypatch):
     schedule(root, people[:1])
     monkeypatch.setattr(mailing, "MOST_BYTES", 10)
@@ -111,6 +123,8 @@ def test_wrong_wishes_are_refused_and_nothing_is_kept(root, people, alice, lead,
         {"rhythm": "* * * * * *"},
         {"file_format": "doc"},
         {"filters": {"sku": "x"}, "slug": "period-summary"},
+        {"filters": {"from": "2026-11-01"}, "slug": "capacity"},
+        {"filters": {"to": "2026-11-09"}, "slug": "capacity"},
         {"people": []},
         {"people": [bob]},
     ]

@@ -225,6 +225,16 @@ class TestMails:
         row.refresh_from_db()
         assert (row.tries, row.given_up_at is not None) == (MOST_TRIES, True)
 
+    def test_one_that_cannot_be_sent_stops_no_other(self, alice, lead):
+        for person, subject in ((alice, "of two\nlines"), (lead, "of one")):
+            OutboundMail.objects.create(
+                key=subject, person=person, subject=subject, text="", created_at=at(0),
+                not_before=at(0),
+            )  # fmt: skip
+        assert send_mails(now=at(1)) == 1
+        assert [one.to for one in mail.outbox] == [["lead@example.org"]]
+        assert OutboundMail.objects.get(person=alice).tries == 1
+
     def test_people_who_left_get_none(self, cluster, project, alice, lead):
         ask(alice, project)
         type(lead).objects.filter(pk=lead.pk).update(is_active=False)

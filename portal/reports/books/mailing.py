@@ -38,6 +38,10 @@ def mail_due_reports(*, now: datetime) -> int:
             logger.warning("report %s: mail failed", due.schedule, exc_info=problem)
             # Left unsettled: it is taken up again after a while.
             continue
+        except Exception:
+            # One that cannot be made stops no other.
+            logger.exception("report %s cannot be made", due.schedule)
+            continue
         settle(due.delivery, outcome)
     return sent
 

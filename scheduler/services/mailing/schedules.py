@@ -17,6 +17,7 @@ from scheduler.models import Period, ReportDelivery, ReportSchedule
 from scheduler.models.money.schedules import Rhythm
 from scheduler.selectors.books.catalogue import may_open, report_named
 from scheduler.selectors.books.scope import scope_of
+from scheduler.selectors.books.spans import SPAN
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 
 FORMATS = ("csv", "xlsx", "parquet")
@@ -61,6 +62,9 @@ def create_schedule(
         raise Invalid(f"Choose from {', '.join(FORMATS)}.", field="file_format")
     kept = {name: value.strip() for name, value in (filters or {}).items() if value.strip()}
     for name in kept:
+        # Its days are those of its rhythm.
+        if name in SPAN:
+            raise Invalid("A schedule sends the month it is about; leave the days out.", field=name)
         if name not in report.takes - {"attempt"}:
             raise Invalid(f"{report.title} is not narrowed by {name}.", field=name)
     scope.accounts(kept.get("team", ""), kept.get("project", ""))

@@ -39,7 +39,8 @@ def _send(row: OutboundMail, now: datetime) -> bool:
         return False
     try:
         send_mail(f"Trainyard: {row.subject}", row.text, None, [row.person.email])
-    except OSError as error:
+    except Exception as error:
+        # Whatever is wrong with one, such as a subject of two lines, stops no other.
         logger.warning("mail %s was not sent: %s", row.pk, error)
         if tries >= MOST_TRIES:
             mine.update(given_up_at=now)
