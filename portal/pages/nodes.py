@@ -36,7 +36,7 @@ from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, place_of
 from scheduler.selectors.telemetry import node_series
 from scheduler.services.nodes import drain_node, resume_node, retire_node
-from scheduler.services.nodes.health import act_on_device
+from scheduler.services.nodes.devices.by_hand import act_on_device
 from scheduler.services.nodes.quarantine import may_be_quarantined
 from scheduler.services.sites.places import label_node, place_node
 from scheduler.states import NodeState
@@ -240,7 +240,9 @@ def node_resume(request: HttpRequest, name: str) -> HttpResponseBase:
     node = get_visible_node(viewer, name)
 
     def act() -> str:
-        resume_node(actor=viewer, node=node)
+        resumed = resume_node(actor=viewer, node=node)
+        if resumed.state == NodeState.QUARANTINED:
+            return f"Node {name} returns by itself once this is over: {resumed.state_reason}."
         return f"Node {name} takes work again."
 
     return said_and_back(request, act, "nodes:detail", name)

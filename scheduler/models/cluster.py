@@ -78,6 +78,8 @@ class Node(models.Model):
     labels = models.JSONField(default=dict, blank=True)
     # Set with a quarantine that the node's own word brought about, and that its word ends.
     trouble = models.CharField(max_length=24, blank=True)
+    # What it last said is wrong with itself, whatever its state was: `kind` and `detail`.
+    own_trouble = models.JSONField(null=True, blank=True)
     # Another machine that spoke as this node: its boot id, when, and whether it is a copy.
     rival = models.JSONField(null=True, blank=True)
     # Who says that it has no power, by whom, when and why: counts while nothing was heard since.

@@ -16,6 +16,7 @@ from scheduler.services.errors import Invalid, NotFound
 from scheduler.services.history import record_node_event, tell_of_node
 from scheduler.services.nodes.data import store_data
 from scheduler.services.nodes.health import (
+    heed_own_trouble,
     judge_clock,
     judge_isolation,
     take_checks,
@@ -169,7 +170,8 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
     node.protocol = request.protocol
     if node.state in (NodeState.SILENT, NodeState.LOST):
         # It may have been drained since its token was looked up.
-        node.refresh_from_db(fields=["drain_requested_at", "trouble", "state_reason"])
+        fields = ["drain_requested_at", "trouble", "own_trouble", "state_reason"]
+        node.refresh_from_db(fields=fields)
         back = NodeState.DRAINING if node.drain_requested_at else NodeState.READY
         if node.trouble:
             back = NodeState.QUARANTINED
@@ -180,4 +182,7 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
             kind="heard_again",
             reason="" if back is NodeState.READY else node.state_reason,
         )
+        # What it says anew is taken in in a moment.
+        if request.troubles is None:
+            heed_own_trouble(node, now=now)
     judge_clock(node, skew, now=now)

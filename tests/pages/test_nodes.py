@@ -77,6 +77,15 @@ def test_operator_drains_with_a_reason_and_resumes(client, operator, yard):
     assert Node.objects.get(name="n1").state == NodeState.READY
 
 
+def test_who_resumes_a_node_whose_disk_is_full_is_told(client, operator, yard):
+    client.force_login(operator)
+    full = {"kind": "disk_full", "detail": "3 MiB are left"}
+    Node.objects.filter(name="n1").update(state=NodeState.DRAINED, own_trouble=full)
+    page = client.post(reverse("nodes:resume", args=["n1"]), follow=True).content.decode()
+    assert "returns by itself once this is over: the disk is full (3 MiB are left)." in page
+    assert Node.objects.get(name="n1").state == NodeState.QUARANTINED
+
+
 def test_operator_drains_and_stops_what_runs_there(client, operator, yard):
     client.force_login(operator)
     form = {"reason": "fans", "stop_jobs": "on"}

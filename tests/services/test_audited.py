@@ -12,7 +12,7 @@ from scheduler.models import Account, Device, NodeToken, Quota
 from scheduler.services import queues
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.services.nodes import drain_node, issue_node_token, resume_node
-from scheduler.services.nodes.health import act_on_device
+from scheduler.services.nodes.devices.by_hand import act_on_device
 from scheduler.services.sets import cancel_set
 from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.limits import remove_quota, set_caps, set_quota

@@ -6,13 +6,17 @@ import pytest
 
 from scheduler.models import Device, Node
 from scheduler.services.errors import Conflict, Forbidden, Invalid
-from scheduler.services.nodes import drain_node
-from scheduler.services.nodes.health import (
+from scheduler.services.nodes import drain_node, resume_node
+from scheduler.services.nodes.devices.by_hand import (
     act_on_device,
     check_device,
     quarantine_device,
     return_device,
 )
+from scheduler.services.nodes.quarantine import quarantine_by_hand
+from scheduler.services.reaping import mark_silent
+from scheduler.services.sites.following import follow_windows
+from scheduler.services.sites.windows import plan_window
 from scheduler.states import DeviceHealth, EndReason, JobState, NodeState, Trouble
 from scheduler.wire.messages import DeviceCheck, TroubleReport
 from tests import scenes
@@ -182,6 +186,74 @@ def test_an_operators_drain_outweighs_a_trouble(node, root):
     tell(node, now=at(2))
     node.refresh_from_db()
     assert node.state in (NodeState.DRAINING, NodeState.DRAINED)
+
+
+def _by_drain(node, root, project):
+    drain_node(actor=root, node=node, reason="move", now=NOON)
+    yield
+    resume_node(actor=root, node=node, now=at(60))
+
+
+def _by_hand(node, root, project):
+    quarantine_by_hand(actor=root, node=node, reason="fan", now=NOON)
+    yield
+    resume_node(actor=root, node=node, now=at(60))
+
+
+def _by_a_window(node, root, project):
+    plan_window(actor=root, pool=node.pool, from_at=at(0), until_at=at(50), now=at(-60))
+    follow_windows(now=NOON)
+    yield
+    follow_windows(now=at(60))
+
+
+def _by_its_clock(node, root, project):
+    sync(node, now=NOON, sent_at=at(400).timestamp())
+    yield
+    node.refresh_from_db()
+    sync(node, now=at(60), sent_at=at(60).timestamp())
+
+
+def _by_silence(node, root, project):
+    drain_node(actor=root, node=node, reason="move", now=NOON)
+    yield
+    mark_silent(now=at(600))
+    resume_node(actor=root, node=node, now=at(601))
+    node.refresh_from_db()
+    sync(node, now=at(602), sent_at=at(602).timestamp())
+
+
+@pytest.mark.parametrize("out", [_by_drain, _by_hand, _by_a_window, _by_its_clock, _by_silence])
+@pytest.mark.parametrize("is_over", [False, True])
+def test_what_it_tells_while_it_is_out_for_something_else_counts_afterwards(
+    node, root, project, out, is_over
+):
+    """Agents tell what changes, once."""
+    acts, skew = out(node, root, project), 399 if out is _by_its_clock else 0
+    next(acts)
+    node.refresh_from_db()
+    was = node.state
+    full = TroubleReport("disk_full", detail="3 MiB are left")
+    tell(node, full, now=at(1), sent_at=at(1 + skew).timestamp())
+    node.refresh_from_db()
+    assert node.state == was != NodeState.READY
+    if is_over:
+        tell(node, now=at(2), sent_at=at(2 + skew).timestamp())
+    next(acts, None)
+    node.refresh_from_db()
+    if is_over:
+        assert (node.state, node.trouble) == (NodeState.READY, "")
+        return
+    assert (node.state, node.trouble) == (NodeState.QUARANTINED, Trouble.DISK_FULL)
+    assert "3 MiB" in node.state_reason
+    tell(node, now=at(700), sent_at=at(700).timestamp())
+    assert Node.objects.get(pk=node.pk).state == NodeState.READY
+
+
+def test_who_resumes_it_from_just_that_knows_better(node, root):
+    tell(node, TroubleReport("disk_full", detail="3 MiB are left"))
+    resume_node(actor=root, node=node, now=at(1))
+    assert Node.objects.get(pk=node.pk).state == NodeState.READY
 
 
 def test_words_of_a_newer_agent_and_of_other_nodes_do_no_harm(node, cluster):

@@ -26,7 +26,7 @@ from scheduler.models import (
 from scheduler.services import books
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.nodes.cutting import cut_card
-from scheduler.services.nodes.health import act_on_device
+from scheduler.services.nodes.devices.by_hand import act_on_device
 from scheduler.services.sharing.guard import LimitReached, charge_starts, counts_now
 from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import SpecInvalid

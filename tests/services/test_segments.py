@@ -15,7 +15,7 @@ from scheduler.money import seconds_between
 from scheduler.services import reaping
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes import drain_node, resume_node, retire_node
-from scheduler.services.nodes.health import quarantine_device, return_device
+from scheduler.services.nodes.devices.by_hand import quarantine_device, return_device
 from scheduler.services.timeline.segments import follow_node, reconcile_segments
 from scheduler.states import NodeState
 from tests import scenes

@@ -44,7 +44,8 @@ from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.changing.turns import order_jobs
 from scheduler.services.nodes.credentials import renew_token
-from scheduler.services.nodes.health import act_on_device, require_isolation
+from scheduler.services.nodes.devices.by_hand import act_on_device
+from scheduler.services.nodes.health import require_isolation
 from scheduler.services.nodes.power import say_node_is_off
 from scheduler.services.nodes.quarantine import quarantine_by_hand
 from scheduler.services.sites.places import label_node, place_node

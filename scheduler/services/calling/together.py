@@ -34,7 +34,7 @@ from scheduler.states import NodeState, is_enough
 from scheduler.wire.messages import SyncReply, SyncRequest
 
 _GONE = (NodeState.SILENT, NodeState.LOST)
-_BACK = {"trouble": "", "drain_requested_at__isnull": True}
+_BACK = {"trouble": "", "own_trouble__isnull": True, "drain_requested_at__isnull": True}
 _HEARD = ("desired_revision", "state", "has_checks", "boot_id", "agent_id")
 
 
@@ -94,7 +94,7 @@ def _is_plain(call: Call) -> bool:
     is_well = (
         node.state != NodeState.LOST
         and not (node.state == NodeState.SILENT and node.drain_requested_at)
-        and not node.trouble
+        and not (node.trouble or node.own_trouble)
         and abs(call.ahead_s) <= CLOCK_OFF_S
         and is_enough(node.isolation, node.pool.isolation)
     )

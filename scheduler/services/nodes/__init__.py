@@ -1,12 +1,12 @@
 """Nodes: their register (enrolment, drain, resume), what they have, and what is wrong with them."""
 
 from scheduler.services.nodes.credentials import authenticate_node
+from scheduler.services.nodes.quarantine import resume_node
 from scheduler.services.nodes.register import (
     create_pool,
     drain_node,
     enrol_node,
     require_operator,
-    resume_node,
     retire_node,
 )
 from scheduler.services.nodes.tokens import issue_node_token, revoke_node_token

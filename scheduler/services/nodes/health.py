@@ -14,8 +14,7 @@ from accounts.services.audit import record
 from scheduler.models import Allocation, Attempt, Device, Node, Pool
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempts
-from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.nodes.cutting import cut_card
+from scheduler.services.errors import Invalid
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.stopping import request_stop
@@ -47,7 +46,8 @@ _JUDGED_HERE = (
     Trouble.DOES_NOT_STOP,
     Trouble.BY_HAND,
 )
-_OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
+# Of devices that jobs may get.
+OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 
 def take_troubles(node: Node, troubles: Sequence[TroubleReport], *, now: datetime) -> None:
@@ -81,7 +81,7 @@ def _rank(kind: Trouble) -> tuple[bool, bool]:
 
 def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetime) -> None:
     rule = TROUBLE_RULES[kind]
-    if device.health in _OFFERED:
+    if device.health in OFFERED:
         reason = f"{rule.words} ({report.detail})" if report.detail else rule.words
         transitions.move_device(
             device,
@@ -106,6 +106,10 @@ def _stop_program(device: Device, now: datetime) -> None:
 
 
 def _judge_node(node: Node, found: tuple[Trouble, TroubleReport] | None, now: datetime) -> None:
+    told = found and {"kind": str(found[0]), "detail": found[1].detail[:255]}
+    # Agents tell what changes: it counts also once the node is not out of service any more.
+    Node.objects.filter(pk=node.pk).update(own_trouble=told)
+    node.own_trouble = told
     if found is not None:
         kind, report = found
         quarantine_node(node, kind, report.detail, now)
@@ -164,6 +168,15 @@ def quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> No
         )
 
 
+def heed_own_trouble(node: Node, *, now: datetime) -> None:
+    """Call once a node takes work again: what it says of itself takes it out of service anew.
+
+    `node` as it is now; it may have said so while it was out for something else.
+    """
+    if node.own_trouble:
+        quarantine_node(node, trouble_of(node.own_trouble["kind"]), node.own_trouble["detail"], now)
+
+
 def _return_node(node: Node, now: datetime) -> None:
     lock_devices_of([node.pk])
     # As it was read: an operator may have taken the node out by hand meanwhile.
@@ -172,6 +185,7 @@ def _return_node(node: Node, now: datetime) -> None:
     node.trouble = ""
     if node.state == NodeState.QUARANTINED:
         transitions.move_node(node, NodeState.READY, now=now, kind="node_returned")
+        heed_own_trouble(node, now=now)
 
 
 def due_checks(node: Node, *, now: datetime) -> tuple[str, ...]:
@@ -207,92 +221,10 @@ def take_checks(node: Node, checks: Sequence[DeviceCheck], *, now: datetime) -> 
                 trouble=Trouble.CHECK_FAILED,
                 check_at=now + NEXT_CHECK,
             )
-    _note_checks(node)
+    note_checks(node)
 
 
-def _note_checks(node: Node) -> None:
+def note_checks(node: Node) -> None:
+    """Write down whether some device of the node waits for a check."""
     has_checks = node.devices.filter(check_at__isnull=False, is_present=True).exists()
     Node.objects.filter(pk=node.pk).update(has_checks=has_checks)
-
-
-@transaction.atomic
-def quarantine_device(
-    *, actor: User, device: Device, reason: str, now: datetime | None = None
-) -> Device:
-    """Take a device out of service until an operator returns it; who runs there goes on."""
-    require_operator(actor)
-    if not reason.strip():
-        raise Invalid("Say why, for those who wonder where the GPU is.", field="reason")
-    if device.health in _OFFERED:
-        transitions.move_device(
-            device,
-            DeviceHealth.QUARANTINED,
-            now=now or timezone.now(),
-            kind="device_quarantined",
-            actor=actor,
-            reason=reason.strip(),
-            trouble="",
-            check_at=None,
-        )
-        _note_checks(device.node)
-    return device
-
-
-@transaction.atomic
-def check_device(*, actor: User, device: Device, now: datetime | None = None) -> Device:
-    """Have the node try the device out; it returns if it passes."""
-    require_operator(actor)
-    now = now or timezone.now()
-    if device.health in _OFFERED:
-        raise Conflict("The GPU is in service already.")
-    here = Q(device=device) | Q(device__parent=device)
-    if Allocation.objects.filter(here, released_at__isnull=True).exists():
-        raise Conflict("A job still holds the GPU. Cancel it or wait for its end.")
-    Device.objects.filter(pk=device.pk).update(check_at=now)
-    Node.objects.filter(pk=device.node_id).update(has_checks=True)
-    transitions.record_node_event(
-        device.node, "device_check", now=now, actor=actor, detail=f"GPU {device.index}"
-    )
-    transitions.change_desired([device.node_id])
-    device.refresh_from_db()
-    return device
-
-
-@transaction.atomic
-def return_device(*, actor: User, device: Device, now: datetime | None = None) -> Device:
-    """Put a device back into service without a check, on the operator's word."""
-    require_operator(actor)
-    if device.health not in _OFFERED:
-        transitions.move_device(
-            device,
-            DeviceHealth.HEALTHY,
-            now=now or timezone.now(),
-            kind="device_returned",
-            actor=actor,
-            trouble="",
-            check_at=None,
-        )
-        _note_checks(device.node)
-    return device
-
-
-def act_on_device(
-    *,
-    actor: User,
-    device: Device,
-    action: str,
-    reason: str = "",
-    slots: int = 1,
-    isolation: str = "timeslice",
-) -> Device:
-    """What an operator asks for by name: `quarantine`, `check`, `return`, or `cut` into slots."""
-    if action == "cut":
-        return cut_card(actor=actor, device=device, slots=slots, isolation=isolation)
-    if action == "quarantine":
-        return quarantine_device(actor=actor, device=device, reason=reason)
-    if action == "check":
-        return check_device(actor=actor, device=device)
-    if action == "return":
-        return return_device(actor=actor, device=device)
-    require_operator(actor)
-    raise Invalid("Choose quarantine, check, return or cut.", field="action")

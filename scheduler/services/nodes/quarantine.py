@@ -1,4 +1,4 @@
-"""A node that an operator takes out of service by hand, whatever its own evidence says."""
+"""A node that an operator takes out of service by hand, whatever its own evidence says, or back."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from accounts.models import User
 from scheduler.models import Node
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Invalid, NotFound
+from scheduler.services.nodes.health import heed_own_trouble
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.rows.locking import lock_node
 from scheduler.states import NodeState, Trouble
@@ -22,6 +23,7 @@ QUARANTINABLE = (
     NodeState.DRAINED,
     NodeState.QUARANTINED,
 )
+_UNTIL_RESUMED = (Trouble.COPIED, Trouble.DOES_NOT_STOP, Trouble.BY_HAND)
 _MAX_REASON = 200
 
 
@@ -77,3 +79,27 @@ def _take_out(node: Node, actor: User, reason: str, now: datetime) -> None:
     Node.objects.filter(pk=node.pk).update(trouble=Trouble.BY_HAND, state_reason=reason)
     transitions.record_node_event(node, "quarantine", now=now, actor=actor, detail=reason)
     transitions.tell_of_node(node.pk)
+
+
+@transaction.atomic
+def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node:
+    """Let a drained, draining or quarantined node take work again.
+
+    What it has said of itself meanwhile takes it out of service in its turn, until that is over.
+    Who resumes it from just that knows better. Raises Forbidden, Conflict.
+    """
+    require_operator(actor)
+    now = now or timezone.now()
+    lock_node(node.pk)
+    node.refresh_from_db()
+    if node.state == NodeState.RETIRED:
+        raise Conflict("The node is retired; enrol it again to use it.")
+    Node.objects.filter(pk=node.pk).update(drain_requested_at=None, rival=None)
+    was_out_for = node.trouble if node.state == NodeState.QUARANTINED else ""
+    if node.trouble in _UNTIL_RESUMED:
+        Node.objects.filter(pk=node.pk).update(trouble="")
+    if node.state in (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED):
+        transitions.move_node(node, NodeState.READY, now=now, kind="resume", actor=actor)
+        if node.own_trouble and node.own_trouble["kind"] != was_out_for:
+            heed_own_trouble(node, now=now)
+    return node

@@ -1,4 +1,4 @@
-"""Pools and nodes: enrolment, drain and resume. The held `sync` has its own file."""
+"""Pools and nodes: enrolment, drain and retirement. The held `sync` has its own file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
-from scheduler.states import EndReason, NodeState, Trouble
+from scheduler.states import EndReason, NodeState
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -179,23 +179,6 @@ def _stop_jobs_on(node: Node, actor: User, now: datetime) -> None:
         attempt = locked_live_attempt(attempt_id)
         if attempt is not None:
             request_stop(attempt=attempt, reason=EndReason.NODE_DRAINED, now=now, actor=actor)
-
-
-@transaction.atomic
-def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node:
-    """Let a drained, draining or quarantined node take work again."""
-    require_operator(actor)
-    now = now or timezone.now()
-    lock_node(node.pk)
-    node.refresh_from_db()
-    if node.state == NodeState.RETIRED:
-        raise Conflict("The node is retired; enrol it again to use it.")
-    Node.objects.filter(pk=node.pk).update(drain_requested_at=None, rival=None)
-    if node.trouble in (Trouble.COPIED, Trouble.DOES_NOT_STOP, Trouble.BY_HAND):
-        Node.objects.filter(pk=node.pk).update(trouble="")
-    if node.state in (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED):
-        transitions.move_node(node, NodeState.READY, now=now, kind="resume", actor=actor)
-    return node
 
 
 @transaction.atomic

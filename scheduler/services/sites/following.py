@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from accounts.statements import AskedOnce
 from scheduler.models import MaintenanceWindow, Node
 from scheduler.services import transitions
+from scheduler.services.nodes.health import heed_own_trouble
 from scheduler.states import NodeState
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)
@@ -62,4 +63,6 @@ def _end(window: MaintenanceWindow, now: datetime) -> int:
     back = transitions.move_nodes(
         nodes, NodeState.READY, now=now, kind="resume", reason="maintenance is over"
     )
+    for node in Node.objects.filter(pk__in=back, own_trouble__isnull=False).order_by("pk"):
+        heed_own_trouble(node, now=now)
     return len(back)
