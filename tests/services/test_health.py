@@ -146,6 +146,33 @@ def test_an_operator_decides_about_what_an_operator_took_out(node, root, alice):
         act_on_device(actor=root, device=gpu(node), action="explode")
 
 
+@pytest.mark.parametrize("is_being_checked", [False, True])
+def test_an_operator_keeps_out_what_is_out_by_its_own_evidence(node, root, is_being_checked):
+    device = gpu(node)
+    tell(node, wrong(device, "hot", "92 C"))
+    if is_being_checked:
+        tell(node, now=at(1))
+    # As a page read it a while ago.
+    quarantine_device(actor=root, device=device, reason="fan is gone", now=at(2))
+    device = gpu(node)
+    assert (device.trouble, device.check_at, device.health_reason) == ("", None, "fan is gone")
+    event = node.events.latest("id")
+    assert (event.kind, event.actor) == ("device_quarantined", root)
+    assert event.detail["reason"] == "GPU 0: fan is gone"
+    assert tell(node, now=at(100)).check == ()
+    sync(node, now=at(101), checks=(DeviceCheck(device.uuid, passed=True),))
+    assert gpu(node).health == DeviceHealth.QUARANTINED
+    count = node.events.count()
+    quarantine_device(actor=root, device=gpu(node), reason="again", now=at(102))
+    assert (gpu(node).health_reason, node.events.count()) == ("fan is gone", count)
+
+
+def test_what_has_failed_for_good_is_not_taken_out_again(node, root):
+    Device.objects.filter(pk=gpu(node).pk).update(health=DeviceHealth.FAILED)
+    with pytest.raises(Conflict, match="GPU 0 is failed"):
+        quarantine_device(actor=root, device=gpu(node), reason="fan", now=NOON)
+
+
 def test_a_full_disk_takes_the_node_out_and_back(node):
     tell(node, TroubleReport("disk_full", detail="3 MiB are left"))
     node.refresh_from_db()

@@ -15,6 +15,7 @@ from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.health import OFFERED, note_checks
 from scheduler.services.nodes.register import require_operator
+from scheduler.services.rows.locking import lock_devices_of
 from scheduler.states import DeviceHealth
 
 
@@ -22,23 +23,49 @@ from scheduler.states import DeviceHealth
 def quarantine_device(
     *, actor: User, device: Device, reason: str, now: datetime | None = None
 ) -> Device:
-    """Take a device out of service until an operator returns it; who runs there goes on."""
+    """Take a device out of service until an operator returns it; who runs there goes on.
+
+    It takes the place of a quarantine that would end by itself. Who does it twice has done it once.
+    Raises Invalid without a reason, Conflict for one that has failed.
+    """
     require_operator(actor)
-    if not reason.strip():
+    now, reason = now or timezone.now(), reason.strip()
+    if not reason:
         raise Invalid("Say why, for those who wonder where the GPU is.", field="reason")
-    if device.health in OFFERED:
-        transitions.move_device(
-            device,
-            DeviceHealth.QUARANTINED,
-            now=now or timezone.now(),
-            kind="device_quarantined",
-            actor=actor,
-            reason=reason.strip(),
-            trouble="",
-            check_at=None,
-        )
-        note_checks(device.node)
+    # As it is by now: its node may have told something, or a check may have passed.
+    lock_devices_of([device.node_id])
+    device.refresh_from_db()
+    if device.health == DeviceHealth.QUARANTINED:
+        if device.trouble or device.check_at is not None:
+            _keep_out(device, actor, reason, now)
+        return device
+    if device.health not in OFFERED or not transitions.move_device(
+        device,
+        DeviceHealth.QUARANTINED,
+        now=now,
+        kind="device_quarantined",
+        actor=actor,
+        reason=reason,
+        trouble="",
+        check_at=None,
+    ):
+        raise Conflict(f"GPU {device.index} is {device.health}; look again, then decide.")
+    note_checks(device.node)
     return device
+
+
+def _keep_out(device: Device, actor: User, reason: str, now: datetime) -> None:
+    """Of one that is out for its own trouble: nothing but an operator ends it any more."""
+    mine = Device.objects.filter(Q(pk=device.pk) | Q(parent=device))
+    mine.update(health_reason=reason[:255])
+    Device.objects.filter(pk=device.pk).update(trouble="", check_at=None)
+    device.refresh_from_db()
+    words = f"GPU {device.index}: {reason}"
+    transitions.record_node_event(
+        device.node, "device_quarantined", now=now, actor=actor, detail=words
+    )
+    transitions.tell_of_node(device.node_id)
+    note_checks(device.node)
 
 
 @transaction.atomic
