@@ -25,6 +25,7 @@ from scheduler.agent.outputs import OutputDesk
 from scheduler.agent.runner import Attempt, refusal, start_all
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
+from scheduler.agent.runtime.space.memory import memory_note
 from scheduler.agent.setup.identities import UidBook
 from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground
@@ -70,7 +71,8 @@ class Roster:
         if options.job_uids is not None and os.geteuid() == 0:
             self.uids = UidBook(*options.job_uids)
         self.heard = Heard()
-        self.contact = Contact(options.state.resolve() / "last_sync", processes.boot_id())
+        copy = memory_note(f"{hint_address}-{identity.node_id}-contact")
+        self.contact = Contact(options.state.resolve() / "last_sync", copy, processes.boot_id())
         self._attempts: dict[int, Attempt] = {}
         self._shippers: dict[int, LogShipper] = {}
         self._rounds = Rounds()
@@ -103,6 +105,8 @@ class Roster:
             if attempt.checkpoints is not None:
                 attempt.checkpoints.stop()
         self.forkserver.close()
+        if not self.is_busy():
+            self.contact.close()
 
     def refresh(self, hinted: Collection[int]) -> None:
         """Look at the files of attempts that a supervisor has named, once a second at all of them.
@@ -240,7 +244,7 @@ class Roster:
         return Ground(
             options=self.options,
             hint_address=self.hint_address,
-            last_sync_path=self.contact.path,
+            last_sync_paths=self.contact.paths,
             uids=self.uids,
             look=self.forkserver.look,
             device_files=self.gpus.device_files,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
+from scheduler.agent.runtime.contact import contact_of, write_contact
 from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.
@@ -43,38 +43,45 @@ class Heard:
 
 
 class Contact:
-    """When the server was reached last, in a file from which supervisors count.
+    """When the server was reached last, in files from which supervisors count.
 
+    `paths`: below the state folder, where supervisors of earlier agents look, and in memory.
     `at`: the same as this agent knows it, by its monotonic clock.
     """
 
-    def __init__(self, path: Path, boot_id: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, in_memory: Path, boot_id: str) -> None:
+        self.paths = (path, in_memory)
         self._boot_id = boot_id
         self._noted_at = -_NOTE_EVERY_S
-        self.at = self._last()
-
-    def _last(self) -> float:
-        """As an earlier agent of this boot left it; now, where none did."""
-        with contextlib.suppress(OSError, ValueError):
-            boot, _, at = self.path.read_text().partition(" ")
-            if boot == self._boot_id:
-                return float(at)
-        return time.monotonic()
+        self._failed: set[Path] = set()
+        # As an earlier agent of this boot left it; now, where none did.
+        self.at = contact_of(self.paths, boot_id) or time.monotonic()
 
     def note(self, sent_at: float) -> None:
         """It was, by a call made at monotonic `sent_at`; one that is hardly newer is left out."""
         self.at = max(self.at, sent_at)
         if sent_at < self._noted_at + _NOTE_EVERY_S:
             return
-        fresh = self.path.with_name(f".{self.path.name}.{threading.get_ident()}")
-        try:
-            fresh.write_text(f"{self._boot_id} {sent_at:.3f}")
-            os.rename(fresh, self.path)
-        except OSError:
-            logger.warning("cannot write %s", self.path)
-        else:
+        # Both, whatever becomes of the first.
+        written = [self._write(path, sent_at) for path in self.paths]
+        if any(written):
             self._noted_at = sent_at
+
+    def close(self) -> None:
+        """Nobody counts from it any more: give the copy's memory back."""
+        with suppress(OSError):
+            self.paths[1].unlink()
+
+    def _write(self, path: Path, sent_at: float) -> bool:
+        try:
+            write_contact(path, self._boot_id, sent_at)
+        except OSError as problem:
+            if path not in self._failed:
+                logger.warning("cannot write %s: %s", path, problem)
+            self._failed.add(path)
+            return False
+        self._failed.discard(path)
+        return True
 
 
 class News:

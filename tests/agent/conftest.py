@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.agent.config import Options
+from scheduler.agent.news import hint_address
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.spool import Spool
 from scheduler.wire.messages import Assignment, Code, Launch
@@ -88,6 +90,9 @@ class Agent:
     def clean_up(self) -> None:
         if self.process is not None:
             self.kill()
+        mine = hint_address(Options(self.state, self.state))
+        for note in Path("/dev/shm").glob(f"{mine}-*-contact"):
+            note.unlink()
         if (self.state / "spool").is_dir():
             for slot in Spool(self.state / "spool").slots():
                 supervisor, launch = slot.supervisor(), slot.launch()

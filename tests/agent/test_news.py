@@ -56,12 +56,3 @@ def test_a_growing_log_and_a_forgotten_attempt_are_no_news(clock):
     known.note_told((runs,))
     assert not known.is_due((replace(runs, log_size=5),), is_beyond)
     assert not known.is_due((), is_beyond)
-
-
-def test_a_contact_is_noted_for_supervisors_but_not_one_after_the_other(tmp_path):
-    contact = news.Contact(tmp_path / "last_sync", "boot")
-    for sent_at in (5.0, 5.1, 5.2, 4.0):
-        contact.note(sent_at)
-    assert contact.path.read_text() == "boot 5.000"
-    contact.note(5.25)
-    assert contact.path.read_text() == "boot 5.250"

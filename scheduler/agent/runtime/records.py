@@ -91,7 +91,8 @@ class LaunchRecord:
     `hint_address` is an abstract Unix socket name without its leading NUL. `checkpoint_seen` marks
     the checkpoint note that lay there before the start. `sandbox` None: no namespaces of its
     own. `memory_folder` is removed at the end,
-    `secrets_dir` lies in it: what its files hold is masked in the log.
+    `secrets_dir` lies in it: what its files hold is masked in the log. Both `last_sync` files say
+    when the agent reached the server last.
     """
 
     fence: int
@@ -124,6 +125,7 @@ class LaunchRecord:
     sandbox: SandboxPlan | None = None
     memory_folder: str = ""
     secrets_dir: str = ""
+    last_sync_in_memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)

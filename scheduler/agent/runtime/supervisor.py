@@ -20,6 +20,7 @@ from pathlib import Path
 from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, start_process
+from scheduler.agent.runtime.contact import contact_of
 from scheduler.agent.runtime.ending import record_end
 from scheduler.agent.runtime.records import (
     ExitRecord,
@@ -230,12 +231,8 @@ class Supervisor:
     def _silence_s(self) -> float:
         """For how long the agent has not reached the server, also before this began; since then,
         where it was never reached in this boot."""
-        try:
-            boot, _, at = kernel.read_small(self.launch.last_sync_path).decode().partition(" ")
-            if boot == processes.boot_id():
-                self.last_contact = max(self.last_contact, float(at))
-        except (OSError, ValueError):
-            pass  # the agent is just writing it, or never did: what we know still holds
+        paths = (self.launch.last_sync_path, self.launch.last_sync_in_memory)
+        self.last_contact = max(self.last_contact, contact_of(paths, processes.boot_id()))
         return time.monotonic() - (self.last_contact or self.began)
 
     def _begin_stop(self, order: StopRecord) -> None:

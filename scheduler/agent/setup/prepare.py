@@ -49,7 +49,7 @@ class Ground:
 
     options: Options
     hint_address: str
-    last_sync_path: Path
+    last_sync_paths: tuple[Path, Path]
     uids: UidBook | None
     look: Look
     device_files: Callable[[Collection[str]], tuple[str, ...]]
@@ -214,7 +214,8 @@ def _launch_record(
         stop_signal=launch.stop_signal,
         stop_grace_s=launch.stop_grace_s,
         disconnect_grace_s=launch.disconnect_grace_s or options.disconnect_grace_s,
-        last_sync_path=str(ground.last_sync_path),
+        last_sync_path=str(ground.last_sync_paths[0]),
+        last_sync_in_memory=str(ground.last_sync_paths[1]),
         hint_address=ground.hint_address,
         # What the server would cut off must not be the tail.
         log_cap_mib=min(options.spool_cap_mib, launch.log_cap_mib or options.spool_cap_mib),

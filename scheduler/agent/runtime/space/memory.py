@@ -17,6 +17,11 @@ def memory_folder(agent: str, fence: int, rank: int) -> Path:
     return _MEMORY / f"{agent}-{fence}-{rank}"
 
 
+def memory_note(name: str) -> Path:
+    """Where a file of the agent's own lies that no disk can fail."""
+    return _MEMORY / name
+
+
 def make_memory_folder(place: Path, uid: int | None) -> Path:
     """Create it anew, empty, for `uid` alone; raises OSError."""
     remove_memory_folder(str(place))

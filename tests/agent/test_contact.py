@@ -1,0 +1,103 @@
+"""Supervisors hear of a contact whatever becomes of the disk, and of none that was not."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from scheduler.agent.news import Contact
+from scheduler.agent.runtime.contact import contact_of, write_contact
+from scheduler.states import AttemptState, EndReason
+from tests.agent.conftest import Agent, wait_until
+from tests.agent.portal import Portal
+from tests.agent.test_full_disk import room_for
+from tests.agent.test_restart import begin, own, slot_of
+
+__all__ = ("own",)
+
+
+@pytest.fixture
+def contact(tmp_path: Path) -> Contact:
+    return Contact(tmp_path / "last_sync", tmp_path / "memory", "boot")
+
+
+def test_a_contact_is_noted_but_not_one_after_the_other(contact: Contact) -> None:
+    for sent_at in (5.0, 5.1, 5.2, 4.0):
+        contact.note(sent_at)
+    assert contact_of(contact.paths, "boot") == 5.0
+    contact.note(5.25)
+    assert contact_of(contact.paths, "boot") == 5.25
+    # As supervisors of earlier agents read it.
+    boot, _, at = contact.paths[0].read_text().partition(" ")
+    assert (boot, float(at)) == ("boot", 5.25)
+
+
+def test_it_is_written_over_in_its_place_and_needs_no_room(contact: Contact) -> None:
+    contact.note(9.0)
+    before = [(path.stat().st_ino, path.stat().st_size) for path in contact.paths]
+    with room_for(before[0][1]):
+        contact.note(99_999.5)
+        contact.note(100_000.5)
+    assert [(path.stat().st_ino, path.stat().st_size) for path in contact.paths] == before
+    assert len(list(contact.paths[0].parent.iterdir())) == 2, "nothing is made beside it"
+    assert all(path.read_text().endswith("100000.500\n") for path in contact.paths)
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_one_of_the_two_is_enough(contact: Contact, broken: int) -> None:
+    contact.paths[broken].mkdir()
+    for sent_at in (7.0, 8.0):
+        contact.note(sent_at)
+    assert contact_of(contact.paths, "boot") == 8.0
+    assert Contact(*contact.paths, "boot").at == 8.0
+
+
+def test_what_an_earlier_agent_wrote_counts_unless_the_host_was_started_again(
+    contact: Contact,
+) -> None:
+    contact.paths[0].write_text("boot 123.456")
+    assert Contact(*contact.paths, "boot").at == 123.456
+    assert Contact(*contact.paths, "another").at == pytest.approx(time.monotonic(), abs=5)
+    contact.note(124.0)
+    assert contact.paths[0].read_text() == "boot 0000000000000124.000\n"
+
+
+def test_what_lies_ahead_or_is_no_number_is_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "contact"
+    for at in (f"{time.monotonic() + 60:020.3f}", "nan", "inf", "0000", "x", ""):
+        path.write_text(f"boot {at}\n")
+        assert contact_of([path, tmp_path / "none"], "boot") == 0.0
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "hard link"])
+def test_nobody_elses_file_is_written(tmp_path: Path, kind: str) -> None:
+    """The copy in memory lies where every user of the host may make files."""
+    path, prey = tmp_path / "contact", tmp_path / "prey"
+    prey.write_text("mine")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(prey)
+    else:
+        path.hardlink_to(prey)
+    write_contact(path, "boot", 5.0)
+    assert prey.read_text() == "mine" and contact_of([path], "boot") == 5.0
+
+
+def test_a_disk_that_takes_nothing_ends_no_program(portal: Portal, own: Agent) -> None:
+    own.start("--disconnect-grace-s", "2")
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1)
+    note = own.state / "last_sync"
+    note.unlink()
+    note.mkdir()
+    time.sleep(4)
+    assert portal.nodes[own.name].reports[order.fence].state == AttemptState.RUNNING
+    portal.trouble = lambda path: (503, None)
+    try:
+        end = wait_until(lambda: slot_of(own, order).exit())
+    finally:
+        portal.trouble = None
+    assert end.end_reason == EndReason.NODE_LOST and "no contact" in end.detail
