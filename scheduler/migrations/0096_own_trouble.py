@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0094_restored'),
+        ('scheduler', '0095_report_scope'),
     ]
 
     operations = [
