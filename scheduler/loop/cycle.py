@@ -23,7 +23,7 @@ from scheduler.loop.committing import (
     planned_limits,
 )
 from scheduler.loop.lease import Lease, acquire_lease, keep_lease, release_lease, renew_lease
-from scheduler.loop.loading import Kept, load_snapshot
+from scheduler.loop.loading import Kept, Loaded, load_snapshot
 from scheduler.loop.making_room import commit_rooms, split_starts
 from scheduler.loop.memories import Memories
 from scheduler.loop.reaping import reap
@@ -124,9 +124,11 @@ class Scheduler:
         reaped = self._reap(now)
         watch.lap_ms()
         policy = self._policy(now)
-        loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=self.rows)
-        if loaded.may_stop_or_resize(policy):
-            loaded = loaded.with_running(rest_s=policy.rest_s, now=now)
+        loaded = self._load(policy, now)
+        if loaded.owners.is_late:
+            # Once at a period's end: the next one cannot wait for the second to be over.
+            reaped += self._reap(now, at_once=True)
+            loaded = self._load(policy, now)
         load_ms = watch.lap_ms()
         snapshot = self.memories.add_to(loaded.snapshot, policy, now=now)
         snapshot = with_promises(snapshot, self.kept)
@@ -171,8 +173,14 @@ class Scheduler:
             release_lease(self.lease, now=now)
             self._forget_lease()
 
-    def _reap(self, now: datetime) -> int:
-        if not _is_due(self.reaped_at, REAP_EVERY, now):
+    def _load(self, policy: Policy, now: datetime) -> Loaded:
+        loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=self.rows)
+        if loaded.may_stop_or_resize(policy):
+            return loaded.with_running(rest_s=policy.rest_s, now=now)
+        return loaded
+
+    def _reap(self, now: datetime, *, at_once: bool = False) -> int:
+        if not (at_once or _is_due(self.reaped_at, REAP_EVERY, now)):
             return 0
         self.reaped_at = now
         return reap(now=now)

@@ -18,9 +18,9 @@ from scheduler.loop.loading.columns import rows_of_ids
 from scheduler.models import Account, AlertAction, Budget, CommitsAt, Enforcement, Quota
 from scheduler.money import STEPS
 from scheduler.services.sharing.alerts import alerted
-from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.past_use import decayed_use
+from scheduler.services.sharing.periods import in_force_or_late, is_late
 from scheduler.services.sharing.prices import dearest_by_card
 from scheduler.services.sharing.tree import ROOT_KEY
 
@@ -34,7 +34,8 @@ _WHOSE = {"key_": F("account__key")}
 class Owners:
     """The tree as the engine sees it, and whose each project and person is in it.
 
-    Who has come since it was read is nobody's, until the next cycle.
+    Who has come since it was read is nobody's, until the next cycle. `is_late`: a budget is over
+    and its next one still to be made.
     """
 
     accounts: Accounts
@@ -42,6 +43,7 @@ class Owners:
     row_of: dict[str, int]
     team_of: dict[int, int]
     has_rules: bool
+    is_late: bool = False
 
     def of(self, projects: Ints) -> Ints:
         """By job the row of its project; `projects` are ids."""
@@ -89,15 +91,16 @@ def load_owners(
     past = [0.0] * (len(keys) - len(people)) + [used.get(pair, 0.0) for pair in people]
     names = ["the organisation", *teams.values(), *(path for _, path in projects.values())]
     names += [f"a member of {teams[team]}" for team, _ in people]
-    accounts, has_rules = _with_rules(row_of, parent, past, now)
+    accounts, has_rules, late = _with_rules(row_of, parent, past, now)
     team_of = {pk: team for pk, (team, _) in projects.items()}
-    return Owners(accounts, tuple(names), row_of, team_of, has_rules)
+    return Owners(accounts, tuple(names), row_of, team_of, has_rules, late)
 
 
 def _with_rules(
     row_of: dict[str, int], parent: list[int], past: list[float], now: datetime
-) -> tuple[Accounts, bool]:
-    """The tree with the weights, caps and budgets that are set, and whether any is."""
+) -> tuple[Accounts, bool, bool]:
+    """The tree with the weights, caps and budgets that are set, whether any is, and whether a
+    budget is late."""
     size = len(parent)
     weight = np.ones(size)
     left_s, left_money = np.full(size, np.inf), np.full(size, np.inf)
@@ -110,7 +113,7 @@ def _with_rules(
             most_running[row] = NONE if running is None else running
     budgets = BUDGETS.read(now) if rules else []
     for budget in budgets:
-        row, left = row_of.get(budget.key_), _left(budget)
+        row, left = row_of.get(budget.key_), 0 if is_late(budget, now) else _left(budget)
         if row is None or left is None:
             continue
         column = left_money if budget.is_money else left_s
@@ -124,7 +127,7 @@ def _with_rules(
         budget_gpu_s=floats(left_s),
         budget_money=floats(left_money),
     )
-    return accounts, bool(rules)
+    return accounts, bool(rules), any(is_late(budget, now) for budget in budgets)
 
 
 def _left(budget: Budget) -> int | None:
@@ -219,7 +222,7 @@ def _account_rules() -> QuerySet[Account, tuple[Any, ...]]:
 
 
 def _budgets(now: datetime) -> QuerySet[Any]:
-    return in_force(now).annotate(**_WHOSE)
+    return in_force_or_late(now).annotate(**_WHOSE)
 
 
 def _quotas() -> QuerySet[Any]:

@@ -29,6 +29,7 @@ from scheduler.models import (
 )
 from scheduler.money import MOST_AT_ONCE, MOST_COUNTED, steps_per_s
 from scheduler.services.rows.counters import raised
+from scheduler.services.sharing.periods import in_force_or_late, is_late
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import below
 from scheduler.states import LIVE_ATTEMPT_STATES
@@ -53,23 +54,17 @@ class WorstCase:
         return len(self.devices) * self.limit_s
 
 
-def in_force(now: datetime) -> QuerySet[Budget]:
-    """Budgets of the periods that run now, from the root down."""
-    budgets = Budget.objects.filter(valid_from__lte=now, valid_until__gt=now)
-    return budgets.order_by("account__depth", "pk")
-
-
 def commit_budgets(
     accounts: Sequence[Account], cases: Sequence[WorstCase], *, now: datetime
 ) -> None:
     """Commit each start's worst case to every budget on its way to the root.
 
-    Raises BudgetReached where a budget that reserves has less left, one that stops is used up, or
-    no price is known for one in money. One statement where there is no budget. What a job has
-    pledged of a budget becomes its hold.
+    Raises BudgetReached where a budget that reserves has less left or waits for its next period,
+    one that stops is used up, or no price is known for one in money. One statement where there is
+    no budget. What a job has pledged of a budget becomes its hold.
     """
     key_of = {account.pk: account.key for account in accounts}
-    budgets = list(in_force(now).filter(account__in=accounts))
+    budgets = list(in_force_or_late(now).filter(account__in=accounts))
     has_money = any(budget.is_money for budget in budgets)
     steps = _steps_of(cases, now) if has_money else {}
     pledged = _pledged(budgets, cases)
@@ -79,6 +74,8 @@ def commit_budgets(
         mine = [one for one in cases if key in one.keys and one.gpu_seconds]
         if not mine:
             continue
+        if is_late(budget, now):
+            raise BudgetReached(f"{key}: the budget of its next period is still to be made")
         credits = [pledged.get((one.attempt.job_id, budget.pk)) for one in mine]
         money = [
             _money_of(one, credit, budget, steps) for one, credit in zip(mine, credits, strict=True)
