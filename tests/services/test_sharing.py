@@ -216,6 +216,18 @@ class TestQuotas:
                 now=at(0),
             )
 
+    def test_the_same_grant_sent_twice_counts_once(self, root, operator, team):
+        quota = set_quota(actor=root, owner=team, maximum=4)
+        figures = {"maximum": 3, "valid_from": at(10), "valid_until": at(20), "reason": "paper"}
+        grant = add_grant(actor=operator, quota=quota, now=at(0), **figures)
+        with pytest.raises(Conflict, match="granted just this already") as refused:
+            add_grant(actor=operator, quota=quota, now=at(9), **figures)
+        assert refused.value.facts == {"grant": grant.pk}
+        revoke_grant(actor=root, grant_id=grant.pk, now=at(9))
+        add_grant(actor=operator, quota=quota, now=at(9), **figures)
+        # Another reason makes it another one.
+        add_grant(actor=operator, quota=quota, now=at(9), **{**figures, "reason": "more"})
+
     def test_caps_may_only_tighten(self, root, team, project):
         set_caps(actor=root, owner=team, max_running=4)
         with pytest.raises(Invalid, match="only become tighter") as caught:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -189,6 +189,32 @@ def test_two_people_decide_where_two_keep_the_books(root, clerk, yard, alice):
     )
     books.decline_spending(actor=root, row=cost)
     assert not LedgerEntry.objects.filter(kind="cost").exists()
+
+
+def energy(actor, pool, **changes) -> PoolCost:
+    figures = {"month": "2026-11", "kind": "energy", "amount": Decimal("10.50"), "note": "meter"}
+    return books.propose_cost(actor=actor, pool=pool, **{**figures, **changes})
+
+
+@pytest.mark.parametrize("propose", [bought, energy])
+def test_the_same_sent_twice_waits_once(root, clerk, yard, propose):
+    propose(clerk, yard.pool)
+    with pytest.raises(Conflict, match="waits for a second person"):
+        propose(clerk, yard.pool)
+    # Somebody else's, and another of the same price, are others.
+    propose(root, yard.pool)
+    name = "name" if propose is bought else "note"
+    second = propose(clerk, yard.pool, **{name: "the second one"})
+    books.decline_spending(actor=clerk, row=second)
+    assert propose(clerk, yard.pool, **{name: "the second one"}).decision == "proposed"
+
+
+@pytest.mark.parametrize("propose", [bought, energy])
+def test_the_same_sent_twice_counts_once_where_it_counts_at_once(root, yard, propose):
+    assert propose(root, yard.pool, now=LATER).decision == "approved"
+    with pytest.raises(Conflict, match="a moment ago"):
+        propose(root, yard.pool, now=LATER + timedelta(minutes=9))
+    assert propose(root, yard.pool, now=LATER + timedelta(minutes=11)).decision == "approved"
 
 
 BAD_ASSETS: dict[str, list[object]] = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -37,24 +39,36 @@ def add_grant(
     now: datetime | None = None,
 ) -> Grant:
     """More GPUs from one moment until right before another. Raises Invalid, also for nothing, and
-    for a guarantee beyond what is there: that takes a request, which somebody else decides.
+    for a guarantee beyond what is there: that takes a request, which somebody else decides;
+    Conflict for the same once more.
     """
     require_operator(actor)
     if guaranteed > 0:
         list(SchedulerLease.objects.select_for_update())
+    asked: dict[str, Any] = {
+        "valid_from": valid_from,
+        "valid_until": valid_until,
+        "guaranteed": guaranteed,
+        "borrow_limit": borrow_limit,
+        "maximum": maximum,
+        "max_hours": max_hours,
+    }
+    _refuse_again(actor, quota, {**asked, "reason": reason[:255]}, now or timezone.now())
+    if guaranteed > 0:
         _check_capacity(quota, guaranteed, valid_from, valid_until)
-    return give_grant(
-        actor=actor,
-        quota=quota,
-        valid_from=valid_from,
-        valid_until=valid_until,
-        guaranteed=guaranteed,
-        borrow_limit=borrow_limit,
-        maximum=maximum,
-        max_hours=max_hours,
-        reason=reason,
-        now=now,
-    )
+    return give_grant(actor=actor, quota=quota, **asked, reason=reason, now=now)
+
+
+def _refuse_again(actor: User, quota: Quota, same: Mapping[str, object], now: datetime) -> None:
+    """Raises Conflict for what this person has granted already: its reply may have been lost."""
+    counts = Grant.objects.filter(quota=quota, revoked_at=None, valid_until__gt=now)
+    before = counts.filter(granted_by=actor, **same).first()
+    if before is not None:
+        raise Conflict(
+            "You granted just this already, and it counts. To add as much again, give another "
+            "reason.",
+            facts={"grant": before.pk},
+        )
 
 
 def _check_capacity(

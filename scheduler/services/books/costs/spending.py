@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal, Inexact
 from typing import TypeVar
 
@@ -26,6 +26,13 @@ MOST = Decimal(10) ** 12
 MOST_MONTHS = 240
 _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(LAST_YEAR - MOST_MONTHS // 12, 12, 31)
 Row = TypeVar("Row", Asset, PoolCost)
+# What makes a row the same as one before it. What counts at once no second person sees: for so long
+# the same is taken for the same call sent again.
+_SAME = {
+    Asset: ("pool_id", "name", "paid", "paid_currency", "fx_rate", "residual", "since", "months"),
+    PoolCost: ("pool_id", "month", "kind", "amount", "note"),
+}
+_AGAIN = timedelta(minutes=10)
 
 
 @transaction.atomic
@@ -46,7 +53,8 @@ def propose_asset(
     """Something bought for a pool, in use from `since` on; `residual` in the books' currency.
 
     Paid in another currency it needs the rate of that day (books' currency for one unit) and where
-    the rate is from; it is converted once, to the smallest coin, half to even. Raises Invalid.
+    the rate is from; it is converted once, to the smallest coin, half to even. Raises Invalid,
+    Conflict for the same once more.
     """
     require_bookkeeper(actor)
     currency = load_conf().currency
@@ -129,7 +137,8 @@ def propose_cost(
     note: str,
     now: datetime | None = None,
 ) -> PoolCost:
-    """Energy, staff or another cost of a pool in a month that is open. Raises Invalid."""
+    """Energy, staff or another cost of a pool in a month that is open. Raises Invalid, Conflict for
+    the same once more."""
     require_bookkeeper(actor)
     if kind not in CostKind.values:
         raise Invalid(f"Use one of {', '.join(CostKind.values)}.", field="kind")
@@ -161,6 +170,7 @@ def propose_cost(
 
 def _proposed(actor: User, row: Row, action: str, after: dict[str, object], now: datetime) -> Row:
     """Store it; where nobody else keeps the books it holds at once."""
+    _refuse_again(actor, row, now)
     row.proposed_by, row.proposed_at = actor, now
     row.save()
     shown = {name: str(value) for name, value in after.items()}
@@ -168,6 +178,25 @@ def _proposed(actor: User, row: Row, action: str, after: dict[str, object], now:
     if not people_who_can("keep_books", None).exclude(pk=actor.pk).exists():
         return _decide(actor, row, TermsDecision.APPROVED, now, is_alone=True)
     return row
+
+
+def _refuse_again(actor: User, row: Row, now: datetime) -> None:
+    """Raises Conflict for what this person has proposed already: its reply may have been lost."""
+    kind = type(row)
+    same = {name: getattr(row, name) for name in _SAME[kind]}
+    before = kind._default_manager.filter(**same, proposed_by=actor)
+    field = "name" if kind is Asset else "note"
+    if before.filter(decision=TermsDecision.PROPOSED).exists():
+        raise Conflict(
+            "You proposed just this already, and it waits for a second person. If this is another "
+            f"one, give it another {field}."
+        )
+    lately = before.filter(decision=TermsDecision.APPROVED, decided_by=actor)
+    if lately.filter(proposed_at__gt=now - _AGAIN).exists():
+        raise Conflict(
+            "You booked just this a moment ago, and it counts. If this is another one, give it "
+            f"another {field}."
+        )
 
 
 def approve_spending(*, actor: User, row: Row, now: datetime | None = None) -> Row:
