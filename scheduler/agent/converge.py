@@ -13,7 +13,7 @@ from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Gpus, Holding
 from scheduler.agent.logs import LogShipper
 from scheduler.agent.news import Contact, Heard
-from scheduler.agent.node.accepting import accept
+from scheduler.agent.node.accepting import accept, refusal, start_all
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.loads import Loads
@@ -22,7 +22,7 @@ from scheduler.agent.node.rounds import Rounds
 from scheduler.agent.node.sweeping import Sweeper
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.outputs import OutputDesk
-from scheduler.agent.runner import Attempt, refusal, start_all
+from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.space.memory import memory_note

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from scheduler.agent.runtime import killing, processes
@@ -30,7 +30,7 @@ from scheduler.agent.spool import Slot
 from scheduler.agent.watch import CheckpointWatch
 from scheduler.failpoints import reach
 from scheduler.states import AttemptState, EndReason
-from scheduler.wire.messages import Assignment, AttemptReport
+from scheduler.wire.messages import AttemptReport
 
 _CLAIM_S = 15.0
 _STOPPED_EARLY = "stopped before the program was started"
@@ -49,6 +49,8 @@ class Attempt:
         self.started_at: float | None = None
         self.stop_order: StopRecord | None = slot.stop()
         self.end: ExitRecord | None = slot.exit()
+        # A full disk kept it from its supervisor so far.
+        self._owes_order = False
         self.deadlines = Deadlines(slot.time_limit_s, ordered=self.stop_order is not None)
         self.checkpoints: CheckpointWatch | None = None
         self._port: socket.socket | None = None
@@ -139,7 +141,7 @@ class Attempt:
         with self._lock:
             if self.end is not None:
                 return
-            self.end = self.slot.exit()
+            self.end = self._seen_end()
             if self.started_at is None:
                 started = self.slot.started()
                 self.started_at = started.started_at if started else None
@@ -165,13 +167,26 @@ class Attempt:
             return
         why, guard = "", self.supervisor
         if processes.is_alive(guard.pid, guard.start_ticks):
-            why = self.deadlines.enforce(self.launch, self.stop_order, guard, reached_at)
+            if self._owes_order and self.stop_order is not None:
+                with suppress(OSError):
+                    self._pass_order(self.stop_order)
+            stop, owes = self.stop_order, self._owes_order
+            why = self.deadlines.enforce(self.launch, stop, guard, reached_at, is_alone=owes)
             if not why:
                 return
         # It may have written its record and gone between our two looks.
-        self.end = self.slot.exit()
+        self.end = self._seen_end()
         if self.end is None:
             self._bury(why)
+
+    def _seen_end(self) -> ExitRecord | None:
+        """As the supervisor saw it; why, the agent knows, where it had to carry out the order."""
+        end, order = self.slot.exit(), self.stop_order
+        if end is None or order is None or not (self._owes_order and self.deadlines.has_killed):
+            return end
+        if end.end_reason != EndReason.EXIT_CODE:
+            return end
+        return dataclasses.replace(end, end_reason=order.reason, detail=order.detail)
 
     def _bury(self, why: str) -> None:
         """It is gone without a word, or had to: kill what it left, then say so honestly."""
@@ -200,15 +215,19 @@ class Attempt:
             self.stop_order = StopRecord(reason, grace_s, detail)
             self.deadlines.note_order()
             try:
-                self.slot.write_stop(self.stop_order)
-                reach("agent.stop-written")
+                self._pass_order(self.stop_order)
             except OSError:
-                logger.exception("cannot write the stop order of attempt %d", self.fence)
-                self.stop_order = None
-                return
-            self.supervisor = self.supervisor or self.slot.supervisor()
-            if self.supervisor is not None:
-                send(self.supervisor, signal.SIGUSR1)
+                logger.exception("cannot write the stop order of attempt %d yet", self.fence)
+
+    def _pass_order(self, order: StopRecord) -> None:
+        """Write it where the supervisor looks. Raises OSError: until then the agent owes it."""
+        self._owes_order = True
+        self.slot.write_stop(order)
+        reach("agent.stop-written")
+        self._owes_order = False
+        self.supervisor = self.supervisor or self.slot.supervisor()
+        if self.supervisor is not None:
+            send(self.supervisor, signal.SIGUSR1)
 
     def drop(self) -> bool:
         """Stop it because the server does not list it any more; False when it is stopping."""
@@ -267,34 +286,3 @@ class Attempt:
         remove_scratch(attempt_folder(work, self.fence, self.assignment.rank) / "scratch")
         if self.launch is not None:
             remove_memory_folder(self.launch.memory_folder)
-
-
-def start_all(
-    attempts: Sequence[Attempt],
-    ground: Callable[[Attempt], Ground],
-    server: Forkserver,
-    on_change: Callable[[], None],
-) -> None:
-    """Prepare and launch on threads; those that take a moment share one."""
-
-    def begin(group: Sequence[Attempt]) -> None:
-        for one in group:
-            one.begin(ground(one), server)
-        on_change()
-
-    brief = [one for one in attempts if one.is_brief()]
-    for group in filter(None, (brief, *([one] for one in attempts if one not in brief))):
-        threading.Thread(target=begin, args=(group,), daemon=True).start()
-
-
-def refusal(assignment: Assignment, detail: str) -> AttemptReport:
-    """The end of an attempt that this node could not even accept."""
-    now = time.time()
-    return AttemptReport(
-        fence=assignment.fence,
-        rank=assignment.rank,
-        state=AttemptState.ENDED,
-        ended_at=now,
-        end_reason=EndReason.START_FAILED,
-        detail=detail,
-    )

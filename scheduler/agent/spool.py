@@ -86,6 +86,8 @@ class Slot:
             return 0
 
     def write_launch(self, launch: LaunchRecord) -> None:
+        # So that it can be stopped on a full disk too.
+        records.reserve_record(self.path / records.STOP)
         write_record(self.path / records.LAUNCH, launch)
         self._launch = launch
 

@@ -12,8 +12,9 @@ import pytest
 
 from scheduler.agent.client import Client
 from scheduler.agent.logs import LogShipper
+from scheduler.agent.node.accepting import start_all
 from scheduler.agent.node.rounds import Rounds
-from scheduler.agent.runner import Attempt, start_all
+from scheduler.agent.runner import Attempt
 from scheduler.agent.spool import Slot, Spool
 from scheduler.wire.messages import Code, LogAck
 from tests.agent.conftest import assignment, wait_until

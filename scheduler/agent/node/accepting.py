@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 
 from scheduler.agent.config import Options
 from scheduler.agent.node.host import free_mib
+from scheduler.agent.runner import Attempt
+from scheduler.agent.runtime.forking.forkserver import Forkserver
+from scheduler.agent.setup.prepare import Ground
 from scheduler.agent.spool import Slot, Spool
-from scheduler.wire.messages import Assignment
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import Assignment, AttemptReport
 
 Refuse = Callable[[Assignment, OSError], object]
 
@@ -34,3 +40,34 @@ def accept(
             refuse(slot.entry.assignment, problem)
         return []
     return slots
+
+
+def start_all(
+    attempts: Sequence[Attempt],
+    ground: Callable[[Attempt], Ground],
+    server: Forkserver,
+    on_change: Callable[[], None],
+) -> None:
+    """Prepare and launch on threads; those that take a moment share one."""
+
+    def begin(group: Sequence[Attempt]) -> None:
+        for one in group:
+            one.begin(ground(one), server)
+        on_change()
+
+    brief = [one for one in attempts if one.is_brief()]
+    for group in filter(None, (brief, *([one] for one in attempts if one not in brief))):
+        threading.Thread(target=begin, args=(group,), daemon=True).start()
+
+
+def refusal(assignment: Assignment, detail: str) -> AttemptReport:
+    """The end of an attempt that this node could not even accept."""
+    now = time.time()
+    return AttemptReport(
+        fence=assignment.fence,
+        rank=assignment.rank,
+        state=AttemptState.ENDED,
+        ended_at=now,
+        end_reason=EndReason.START_FAILED,
+        detail=detail,
+    )

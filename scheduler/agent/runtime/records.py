@@ -200,6 +200,13 @@ def write_record(path: Path, record: object, *, durable: bool = False) -> None:
         sync_folder(path.parent)
 
 
+def reserve_record(path: Path) -> None:
+    """Room on the disk for a small record that is written at `path` later. Raises OSError."""
+    spare = path.with_name(spare_name(path.name))
+    if not spare.exists():
+        _write_file(spare, bytes(512))
+
+
 def claim_record(path: Path, record: object) -> bool:
     """Create `path` with its whole content unless it exists; False: somebody else was first.
 
@@ -255,7 +262,7 @@ def put_by(folder: Path, place: Path) -> bool:
     Logs, orders and notes of an attempt must never be found in another's. Raises OSError.
     """
     names = frozenset(os.listdir(folder))
-    if names - _USUAL - frozenset(map(spare_name, _USUAL)):
+    if names - _USUAL - frozenset(map(spare_name, {STOP, *_USUAL})):
         return False
     for name in names & _USUAL:
         os.rename(f"{folder}/{name}", f"{folder}/{spare_name(name)}")

@@ -43,6 +43,11 @@ class Deadlines:
         self._running_since: float | None = None
         self._killed_at = 0.0
 
+    @property
+    def has_killed(self) -> bool:
+        """Whether a program had to be ended from here."""
+        return self._killed_at > 0
+
     def note_order(self) -> None:
         """It was ordered to stop."""
         self._ordered_at = time.monotonic()
@@ -71,10 +76,13 @@ class Deadlines:
         stop: StopRecord | None,
         guard: SupervisorRecord,
         reached_at: float,
+        *,
+        is_alone: bool = False,
     ) -> str:
         """End what should long be over; why, where the supervisor had to go with it.
 
-        One that is woken does the rest itself, and loses nothing of the log.
+        One that is woken does the rest itself, and loses nothing of the log. `is_alone`: it was not
+        to be told of the order, so nobody else carries that out.
         """
         if launch is None:
             return ""
@@ -85,7 +93,8 @@ class Deadlines:
                 return ""
             send(guard, signal.SIGKILL)
             return due.why
-        if due.late_s > _HANGING_S and time.monotonic() - self._killed_at > _HANGING_S:
+        patience_s = 0.0 if is_alone else _HANGING_S
+        if due.late_s > patience_s and time.monotonic() - self._killed_at > _HANGING_S:
             # It may be writing the end of the log to a full disk: only its program is in the way.
             self._killed_at = time.monotonic()
             if processes.carrying(launch.marker):
