@@ -13,10 +13,10 @@ from accounts.models import Team, User
 from accounts.trees import teams_below, ways_up
 from scheduler import events
 from scheduler.models import Account, Attempt, Quota, SchedulerLease
+from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.keeping.pledging import give_back_below
-from scheduler.services.sharing.periods import in_force
 from scheduler.services.sharing.tree import account_of, parent_of
 from scheduler.states import LIVE_ATTEMPT_STATES
 

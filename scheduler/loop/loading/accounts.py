@@ -17,10 +17,10 @@ from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
 from scheduler.loop.loading.columns import rows_of_ids
 from scheduler.models import Account, AlertAction, Budget, CommitsAt, Enforcement, Quota
 from scheduler.money import STEPS
+from scheduler.selectors.sharing.periods import in_force_or_late, is_late
 from scheduler.services.sharing.alerts import alerted
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.past_use import decayed_use
-from scheduler.services.sharing.periods import in_force_or_late, is_late
 from scheduler.services.sharing.prices import dearest_by_card
 from scheduler.services.sharing.tree import ROOT_KEY
 

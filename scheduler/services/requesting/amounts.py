@@ -14,7 +14,7 @@ from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
 from scheduler.models import Budget, Device, Pool, Quota
 from scheduler.money import STEPS, cost_of
-from scheduler.selectors.sharing.granted import least_left
+from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.bookings.requested import booked_then
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.states import RequestKind

@@ -10,7 +10,7 @@ from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from accounts.models import Project
 from accounts.statements import AskedOnce
 from scheduler.models import AlertAction, Budget, BudgetAlert, CommitsAt, Enforcement
-from scheduler.services.sharing.periods import in_force
+from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.sharing.tree import line_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 

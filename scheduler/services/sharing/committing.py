@@ -28,8 +28,8 @@ from scheduler.models import (
     UsageEntry,
 )
 from scheduler.money import MOST_AT_ONCE, MOST_COUNTED, steps_per_s
+from scheduler.selectors.sharing.periods import in_force_or_late, is_late
 from scheduler.services.rows.counters import raised
-from scheduler.services.sharing.periods import in_force_or_late, is_late
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import below
 from scheduler.states import LIVE_ATTEMPT_STATES

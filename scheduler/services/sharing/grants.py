@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.models import Grant, Quota, SchedulerLease
-from scheduler.selectors.sharing.capacity import grant_shortage
+from scheduler.selectors.sharing.promised.capacity import grant_shortage
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.budgets import check_period
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
@@ -115,21 +115,7 @@ def give_grant(
         )
     added = {"guaranteed": guaranteed, "borrow_limit": borrow_limit, "maximum": maximum}
     added["max_hours"] = max_hours
-    for field, value in added.items():
-        unit, most = ("hours", MOST_HOURS) if field == "max_hours" else ("GPUs", MOST_GPUS)
-        if not 0 <= value <= most:
-            raise Invalid(f"Give a number of {unit} from 0 to {most}.", field=field)
-        if value and field != "guaranteed" and getattr(quota, field) is None:
-            raise Invalid(
-                f"This has no effect: the quota sets no {field.replace('_', ' ')}.", field=field
-            )
-    if not any(added.values()):
-        raise Invalid("This grants nothing: give GPUs or hours to add.", field="guaranteed")
-    if quota.maximum is not None and guaranteed > maximum + quota.maximum - quota.guaranteed:
-        raise Invalid(
-            "The maximum is reached before this guarantee is used up. Add to the maximum too.",
-            field="maximum",
-        )
+    _check_added(quota, added)
     grant = Grant.objects.create(
         quota=quota,
         **added,
@@ -143,6 +129,26 @@ def give_grant(
     record(actor, "quota.grant", about_quota(quota), after={**added, **period}, reason=reason)
     events.wake_scheduler_on_commit()
     return grant
+
+
+def _check_added(quota: Quota, added: Mapping[str, int]) -> None:
+    """Raises Invalid for what is no number of them, and for what has no effect."""
+    for field, value in added.items():
+        unit, most = ("hours", MOST_HOURS) if field == "max_hours" else ("GPUs", MOST_GPUS)
+        if not 0 <= value <= most:
+            raise Invalid(f"Give a number of {unit} from 0 to {most}.", field=field)
+        if value and field != "guaranteed" and getattr(quota, field) is None:
+            raise Invalid(
+                f"This has no effect: the quota sets no {field.replace('_', ' ')}.", field=field
+            )
+    if not any(added.values()):
+        raise Invalid("This grants nothing: give GPUs or hours to add.", field="guaranteed")
+    room = None if quota.maximum is None else added["maximum"] + quota.maximum - quota.guaranteed
+    if room is not None and added["guaranteed"] > room:
+        raise Invalid(
+            "The maximum is reached before this guarantee is used up. Add to the maximum too.",
+            field="maximum",
+        )
 
 
 @transaction.atomic

@@ -17,9 +17,9 @@ from accounts.models import Project, Team, User
 from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.models import Account, Pool, Quota, SchedulerLease
-from scheduler.selectors.sharing.capacity import guarantee_shortage
-from scheduler.selectors.sharing.granted import least_left
 from scheduler.selectors.sharing.limits import quota_stamp
+from scheduler.selectors.sharing.promised.capacity import guarantee_shortage
+from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.policies import policy_in_force

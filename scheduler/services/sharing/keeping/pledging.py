@@ -24,8 +24,8 @@ from scheduler.models import (
 )
 from scheduler.money import from_steps
 from scheduler.selectors.machines.shapes import serving
+from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.sharing.committing import BudgetReached, lock_budgets, take
-from scheduler.services.sharing.periods import in_force
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import lines_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django.db.models import Sum
 
 from scheduler.models import Device, Grant, Headroom, Quota
-from scheduler.selectors.sharing.granted import Span, granted_over
+from scheduler.selectors.sharing.promised.granted import Span, granted_over
 from scheduler.states import NodeState
 
 Scope = tuple[int | None, str]

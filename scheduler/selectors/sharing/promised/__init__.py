@@ -1,0 +1,1 @@
+"""What guarantees promise: against what is there, and among those who share a guarantee."""
