@@ -15,6 +15,7 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.holding.following import lock_sets_over
 from scheduler.services.holding.obstacles import pause_obstacle
 from scheduler.services.holding.recovering import storage_pause
 from scheduler.services.rows.updating import update_rows
@@ -48,7 +49,8 @@ _reported_of = attrgetter(*_REPORTED)
 
 
 def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) -> None:
-    """Let the attempt follow its ranks; call under the attempt's row lock.
+    """Let the attempt follow its ranks; call under the attempt's row lock, and `lock_sets_over` its
+    job where it may end.
 
     1. A rank failed: the others are stopped, for the same reason.
     2. All ranks run: RUNNING. Some rank prepares: STARTING.
@@ -258,6 +260,7 @@ def abandon_placements(
 
     Only for nodes that are lost or never took the assignment: their devices are released.
     """
+    lock_sets_over([attempt.job])
     for placement in given_up:
         if placement.ended_at is None:
             placement.reported = AttemptState.ENDED

@@ -18,6 +18,7 @@ from scheduler.models import LogChunk, Node, Placement
 from scheduler.services.attempts import locked_live_attempt, settle
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
 from scheduler.services.history import record_node_event
+from scheduler.services.holding.following import lock_sets_over
 from scheduler.states import AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck
 
@@ -111,8 +112,24 @@ def _within_cap(fresh: bytes, size: int) -> bytes:
     return fresh[:room]
 
 
-@transaction.atomic
+class _EndedMeanwhile(Exception):
+    """The rank has ended since it was read, and its attempt is not locked."""
+
+
 def _commit(placement: Placement, path: str, fresh: bytes, digest: str, now: datetime) -> LogAck:
+    try:
+        return _append(placement, path, fresh, digest, now)
+    except _EndedMeanwhile:
+        placement.refresh_from_db(fields=["log_expected"])
+        return _append(placement, path, fresh, digest, now)
+
+
+@transaction.atomic
+def _append(placement: Placement, path: str, fresh: bytes, digest: str, now: datetime) -> LogAck:
+    """Under the attempt's lock where these may be the bytes that its end waits for: attempts are
+    locked before their ranks."""
+    is_over = placement.log_expected is not None
+    attempt = locked_live_attempt(placement.attempt_id) if is_over else None
     lines = fresh.count(b"\n")
     size, first_line = placement.log_size, placement.log_lines + 1
     grown = Placement.objects.filter(pk=placement.pk, log_size=size).update(
@@ -135,8 +152,10 @@ def _commit(placement: Placement, path: str, fresh: bytes, digest: str, now: dat
     )
     expected = Placement.objects.values_list("log_expected", flat=True).get(pk=placement.pk)
     if expected is not None and size + len(fresh) >= expected:
-        attempt = locked_live_attempt(placement.attempt_id)
+        if not is_over:
+            raise _EndedMeanwhile
         if attempt is not None:
+            lock_sets_over([attempt.job])
             placements = list(attempt.placements.select_related("node").order_by("rank"))
             settle(attempt, placements, now=now)
     return LogAck(size=size + len(fresh))

@@ -18,6 +18,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, NodeEvent, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
+from scheduler.services.holding.following import lock_sets_over
 from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
@@ -33,6 +34,7 @@ _LIMIT_SLACK_S = 60
 _UNSTOPPABLE_S = 90
 # A large checkpoint takes minutes to read back; no device is held meanwhile.
 _UNREAD_S = 600
+_Still = Callable[[Attempt, datetime], bool]
 
 
 def mark_silent(*, now: datetime) -> int:
@@ -178,13 +180,7 @@ def _unaccepted(now: datetime) -> QuerySet[Placement]:
     )
 
 
-def _stop(
-    attempt_id: int,
-    reason: EndReason,
-    now: datetime,
-    *,
-    if_still: Callable[[Attempt, datetime], bool],
-) -> bool:
+def _stop(attempt_id: int, reason: EndReason, now: datetime, *, if_still: _Still) -> bool:
     with transaction.atomic():
         attempt = locked_live_attempt(attempt_id)
         if attempt is None or not if_still(attempt, now):
@@ -275,6 +271,7 @@ def finish_undrained(*, now: datetime) -> int:
             attempt = locked_live_attempt(attempt_id)
             if attempt is None:
                 continue
+            lock_sets_over([attempt.job])
             placements = list(attempt.placements.select_related("node").order_by("rank"))
             missing = sum(max(0, (p.log_expected or 0) - p.log_size) for p in placements)
             if missing:

@@ -19,6 +19,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import keep_reports, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
+from scheduler.services.holding.following import lock_sets_over
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.updating import update_row
 from scheduler.services.timeline.releasing import release_devices
@@ -174,6 +175,8 @@ def _take_in(news: Sequence[_News], now: datetime) -> set[int]:
     fences = list(dict.fromkeys(report.fence for _, report in news))
     locked = {attempt.pk: attempt for attempt in _LOCKED.read(fences)}
     jobs = {job.pk: job for job in _JOBS.read([one.job_id for one in locked.values()])}
+    over = {report.fence for _, report in news if report.state is AttemptState.ENDED}
+    lock_sets_over(jobs[one.job_id] for one in locked.values() if one.pk in over)
     ranks: dict[int, list[Placement]] = {fence: [] for fence in locked}
     for placement in _RANKS.read(list(locked)):
         ranks[placement.attempt_id].append(placement)

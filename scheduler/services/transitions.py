@@ -135,6 +135,7 @@ def move_jobs_to_starting(job_ids: Sequence[int], *, now: datetime) -> set[int]:
     still_queued = set(
         Job.objects.select_for_update()
         .filter(pk__in=job_ids, state=JobState.QUEUED)
+        .order_by("pk")
         .values_list("pk", flat=True)
     )
     Job.objects.filter(pk__in=still_queued, state=JobState.QUEUED).update(

@@ -24,6 +24,7 @@ def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now:
         Job.objects.select_for_update()
         .filter(pk__in=[job_id for job_id, _, _ in waits], state=JobState.QUEUED)
         .only("pk", "pool_id", "wait_reason", "wait_facts")
+        .order_by("pk")
         .in_bulk()
     )
     changed = []

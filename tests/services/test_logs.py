@@ -12,7 +12,7 @@ from scheduler.services import logs
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
 from scheduler.services.logs import append_log
 from tests import scenes
-from tests.scenes import NOON, ended, start, submit, sync, write_log
+from tests.scenes import NOON, at, ended, start, submit, sync, write_log
 
 pytestmark = pytest.mark.django_db
 
@@ -185,3 +185,18 @@ def test_a_line_longer_than_any_window_is_passed(stream):
     assert second.next_line == 3
     assert 1024 * 1024 <= len(second.raw) <= 3 * 1024 * 1024
     assert read_lines(placement, from_line=3, count=9).raw == b"three\n"
+
+
+def test_the_last_bytes_of_a_rank_that_has_just_ended_end_it(monkeypatch, stream):
+    """The end came after the rank was read, before its bytes were noted."""
+    node, attempt, rank = stream
+    todo = [lambda: sync(node, ended(attempt, log_size=5), now=at(60))]
+
+    def reach(point: str) -> None:
+        if point == "portal.log-stored" and todo:
+            todo.pop()()
+
+    monkeypatch.setattr(logs, "reach", reach)
+    assert _append(stream, 0, b"hello") == 5
+    attempt.refresh_from_db()
+    assert (attempt.state, rank.log_chunks.count()) == ("ended", 1)

@@ -112,6 +112,7 @@ def _locked(job: Job) -> Job | None:
 
 @transaction.atomic
 def _hold(job: Job, refused: PledgeRefused, now: datetime) -> int:
+    lock_sets([job.pk])
     locked = _locked(job)
     if locked is None or locked.state != JobState.QUEUED:
         return 0

@@ -7,7 +7,7 @@ own, so nobody else's job is ever passed, whatever the policy makes of ages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -65,10 +65,10 @@ def order_jobs(*, actor: User, pool: Pool, jobs: Sequence[Job], now: datetime | 
     now = now or timezone.now()
     if not jobs:
         waiting = _mine(actor, pool).exclude(yielded_from=None)
-        tiers = sorted(set(waiting.values_list("tier", flat=True)))
+        tiers = set(waiting.values_list("tier", flat=True))
         return sum(
-            _take_turns(actor, sorted(_line(actor, pool, tier), key=_by_submit), now)
-            for tier in tiers
+            _take_turns(actor, sorted(line, key=_by_submit), now)
+            for _, line in sorted(_lines(actor, pool, tiers).items())
         )
     for job in jobs:
         _check_owner(actor, job)
@@ -95,23 +95,32 @@ def _mine(actor: User, pool: Pool) -> QuerySet[Job]:
 
 def _line(actor: User, pool: Pool, tier: int) -> list[Job]:
     """The actor's waiting jobs of a tier in the order they have now, locked."""
+    return _lines(actor, pool, {tier})[tier]
+
+
+def _lines(actor: User, pool: Pool, tiers: Collection[int]) -> dict[int, list[Job]]:
+    """The same of several tiers, in one go."""
     if policy_of_pool(pool).order not in _AGE_COUNTS:
         raise Conflict(
             f"Pool {pool.name} starts jobs by their length, not by their age, so none of yours "
             "can let another go first. Hold the one that should wait."
         )
-    line = list(
+    waiting = (
         _mine(actor, pool)
-        .filter(tier=tier)
+        .filter(tier__in=tiers)
         .select_for_update(of=("self",))
         .select_related("pool")
-        .order_by("queued_at", "pk")[: MAX_TURNS + 1]
+        # As everybody locks jobs. So many that a tier with too many shows.
+        .order_by("pk")[: (MAX_TURNS + 1) * len(tiers)]
     )
-    if len(line) > MAX_TURNS:
+    lines: dict[int, list[Job]] = {tier: [] for tier in tiers}
+    for job in sorted(waiting, key=_by_age):
+        lines[job.tier].append(job)
+    if any(len(line) > MAX_TURNS for line in lines.values()):
         raise Conflict(
             f"More than {MAX_TURNS} of your jobs wait in this tier; cancel or hold some."
         )
-    return line
+    return lines
 
 
 def _by_submit(job: Job) -> tuple[datetime, int]:

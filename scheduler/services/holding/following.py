@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.statements import AskedOnce, BuiltOnce
@@ -57,6 +58,13 @@ def lock_sets(job_ids: Iterable[int]) -> None:
     sets = {number for (number,) in _THROTTLED_SETS.rows(list(job_ids))}
     if sets:
         list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
+
+
+def lock_sets_over(jobs: Iterable[Job]) -> None:
+    """The same for jobs that may end, before their own rows are written: their ends look for who
+    goes next. No statement where they are of no array, nor on SQLite, which has one writer."""
+    if connection.features.has_select_for_update:
+        lock_sets([job.pk for job in jobs if job.job_set_id])
 
 
 def locked_waiting(jobs: QuerySet[Job]) -> list[Job]:
