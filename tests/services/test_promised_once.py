@@ -9,6 +9,7 @@ from scheduler.models import Grant, Quota
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import free_envelope
 from scheduler.services.requesting.policies import set_request_policy
+from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.states import RequestKind
@@ -92,3 +93,19 @@ def test_lowering_is_let_through_where_others_were_granted_too_much(
     agreed = decide(lead, ask(alice, project, amount=8, **LATER))
     decide(root, agreed)
     set_quota(actor=lead, owner=second, guaranteed=3, now=at(90))
+
+
+def test_the_maximum_is_raised_with_what_begins_beside_it(eight, root, project, alice, lead):
+    """What is granted at one time must not be cut off by the maximum, whatever holds today."""
+    own = set_quota(actor=root, owner=project, guaranteed=2, maximum=5, now=at(0))
+    for _ in range(2):
+        decide(lead, ask(alice, project, amount=3, **LATER))
+    assert [one.maximum for one in Grant.objects.order_by("pk")] == [0, 3]
+    then = effective_of([own], now=LATER["valid_from"])[own.pk]
+    assert (then.guaranteed, then.maximum) == (8, 8)
+    with pytest.raises(Invalid, match="maximum is reached before") as refused:
+        add_grant(actor=root, quota=own, guaranteed=1, now=at(90), **LATER)
+    assert refused.value.field == "maximum"
+    # Room that a grant of the maximum made is room.
+    add_grant(actor=root, quota=own, maximum=1, reason="room", now=at(90), **LATER)
+    add_grant(actor=root, quota=own, guaranteed=1, now=at(90), **LATER)

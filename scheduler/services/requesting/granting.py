@@ -17,6 +17,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Booking, Budget, Grant, Quota, QuotaRequest, SchedulerLease
 from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.selectors.calendar.bookings import may_book
+from scheduler.selectors.sharing.promised.granted import least_room
 from scheduler.services.bookings.closing import give_back
 from scheduler.services.bookings.planning import locked
 from scheduler.services.bookings.requested import book_agreed
@@ -26,7 +27,6 @@ from scheduler.services.requesting.amounts import (
     FIELD_OF,
     S_PER_HOUR,
     budget_at,
-    limits_now,
     quota_for,
 )
 from scheduler.services.requesting.rights import locked_request, locked_row, owner_of
@@ -106,12 +106,10 @@ def _grant(
     kind = RequestKind(request.kind)
     quota = _quota(request, kind)
     added = {FIELD_OF[kind]: amount}
-    limits = limits_now(quota, now=now)
-    assert limits is not None
-    if kind is RequestKind.GUARANTEED and limits.maximum is not None:
+    if kind is RequestKind.GUARANTEED:
         # A guarantee that the maximum cuts off would be none.
-        room = limits.maximum - limits.guaranteed
-        added["maximum"] = max(0, amount - room)
+        room = least_room(quota, start, valid_until)
+        added["maximum"] = 0 if room is None else max(0, amount - room)
     return give_grant(
         actor=actor,
         quota=quota,

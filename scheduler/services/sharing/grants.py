@@ -14,6 +14,7 @@ from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.models import Grant, Quota, SchedulerLease
 from scheduler.selectors.sharing.promised.capacity import grant_shortage
+from scheduler.selectors.sharing.promised.granted import least_room
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.budgets import check_period
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
@@ -116,6 +117,12 @@ def give_grant(
     added = {"guaranteed": guaranteed, "borrow_limit": borrow_limit, "maximum": maximum}
     added["max_hours"] = max_hours
     _check_added(quota, added)
+    room = least_room(quota, max(now, valid_from), valid_until) if guaranteed else None
+    if room is not None and guaranteed > maximum + room:
+        raise Invalid(
+            "The maximum is reached before this guarantee is used up. Add to the maximum too.",
+            field="maximum",
+        )
     grant = Grant.objects.create(
         quota=quota,
         **added,
@@ -143,12 +150,6 @@ def _check_added(quota: Quota, added: Mapping[str, int]) -> None:
             )
     if not any(added.values()):
         raise Invalid("This grants nothing: give GPUs or hours to add.", field="guaranteed")
-    room = None if quota.maximum is None else added["maximum"] + quota.maximum - quota.guaranteed
-    if room is not None and added["guaranteed"] > room:
-        raise Invalid(
-            "The maximum is reached before this guarantee is used up. Add to the maximum too.",
-            field="maximum",
-        )
 
 
 @transaction.atomic

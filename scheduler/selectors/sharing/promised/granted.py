@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from django.db.models import F
+from django.db.models.expressions import Combinable
+
 from scheduler.models import Grant, Quota
 
 # Of a grant: its quota, how much it adds, from when until when.
@@ -24,6 +27,27 @@ def granted_over(
             if begin <= moment < end:
                 granted[pk] = granted.get(pk, 0) + more
         yield moment, granted
+
+
+def least_room(quota: Quota, since: datetime, until: datetime) -> int | None:
+    """By how much the maximum lies above the guarantee when it does so least from `since` until
+    right before `until`; None without a maximum. One query."""
+    if quota.maximum is None:
+        return None
+    own = quota.maximum - quota.guaranteed
+    spans = _spans([quota.pk], F("maximum") - F("guaranteed"), since, until)
+    return min(own + granted.get(quota.pk, 0) for _, granted in granted_over(spans, since, until))
+
+
+def _spans(
+    quotas: Collection[int], adds: Combinable, since: datetime, until: datetime | None
+) -> list[Span]:
+    """What grants on these quotas (ids) add within that time, as the expression says."""
+    within = {"valid_until__gt": since} | ({} if until is None else {"valid_from__lt": until})
+    grants = Grant.objects.filter(quota__in=quotas, revoked_at=None, **within)
+    return list(
+        grants.annotate(adds=adds).values_list("quota_id", "adds", "valid_from", "valid_until")
+    )
 
 
 class Left(NamedTuple):
@@ -54,14 +78,7 @@ def least_left(
     limit = getattr(above, field)
     if limit is None:
         return None
-    within = {"valid_until__gt": since} | ({} if until is None else {"valid_from__lt": until})
-    grants = Grant.objects.filter(
-        quota__in=[above.pk, *(one.pk for one in below)],
-        revoked_at=None,
-        **{f"{field}__gt": 0},
-        **within,
-    )
-    spans = list(grants.values_list("quota_id", field, "valid_from", "valid_until"))
+    spans = _spans([above.pk, *(one.pk for one in below)], F(field), since, until)
     given = sum(getattr(one, field) or 0 for one in below)
     return min(
         (
