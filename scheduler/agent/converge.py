@@ -16,6 +16,7 @@ from scheduler.agent.news import Contact, Heard
 from scheduler.agent.node.accepting import accept, refusal, start_all
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.isolation import Keeping
+from scheduler.agent.node.leaving import Leaving
 from scheduler.agent.node.loads import Loads
 from scheduler.agent.node.patches import Patches
 from scheduler.agent.node.rounds import Rounds
@@ -26,7 +27,7 @@ from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.space.memory import memory_note
-from scheduler.agent.setup.identities import UidBook
+from scheduler.agent.setup.identities import UidBook, seed_of
 from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground
 from scheduler.agent.spool import Spool
@@ -70,6 +71,7 @@ class Roster:
         self.uids: UidBook | None = None
         if options.job_uids is not None and os.geteuid() == 0:
             self.uids = UidBook(*options.job_uids)
+        self._leaving = Leaving(options.work, self.uids, hint_address)
         self.heard = Heard()
         copy = memory_note(f"{hint_address}-{identity.node_id}-contact")
         self.contact = Contact(options.state.resolve() / "last_sync", copy, processes.boot_id())
@@ -93,8 +95,10 @@ class Roster:
             attempt.refresh(self.contact.at)
             logger.info("adopted attempt %d: %s", attempt.fence, attempt.report().state)
             if self.uids and attempt.launch and attempt.launch.uid is not None:
-                self.uids.note(attempt.fence, attempt.launch.uid)
+                seed = seed_of(self.options.state, attempt.assignment.job_id)
+                self.uids.note(attempt.fence, attempt.launch.uid, seed)
             self._keep(attempt)
+        self._leaving.adopt(self._attempts.values())
 
     def close(self) -> None:
         """Let go of everything; attempts run on."""
@@ -130,7 +134,7 @@ class Roster:
                     shipper.nudge()
                 self._outputs.ship(attempt.slot)
                 if self.uids:
-                    self.uids.give_back(attempt.fence)
+                    self.uids.rest(attempt.fence)
         self._sweeper.sweep(lambda: {f"{a.fence}-{a.assignment.rank}" for a in self._all()})
 
     def _all(self) -> list[Attempt]:
@@ -283,7 +287,7 @@ class Roster:
             self.ends.forget(fence)
             del self._attempts[fence]
             reach("agent.forgetting")
-            attempt.clean_up(self.options.work)
+            self._leaving.take_back(attempt, self._attempts.values())
             gone.append(attempt.slot)
         if gone:
             self.spool.forget(gone)

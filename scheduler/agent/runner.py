@@ -20,12 +20,13 @@ from scheduler.agent.runtime.records import (
     StopRecord,
     SupervisorRecord,
 )
-from scheduler.agent.runtime.space.memory import remove_memory_folder
+from scheduler.agent.runtime.space.memory import memory_folder, remove_memory_folder
 from scheduler.agent.runtime.space.scratch import remove_scratch
 from scheduler.agent.setup.code import SetupProblem, SetupStopped
+from scheduler.agent.setup.folders import attempt_folder
 from scheduler.agent.setup.identities import NoFreeUid
 from scheduler.agent.setup.ports import NoFreePort, hold_port
-from scheduler.agent.setup.prepare import Ground, attempt_folder, prepare
+from scheduler.agent.setup.prepare import Ground, prepare
 from scheduler.agent.spool import Slot
 from scheduler.agent.watch import CheckpointWatch
 from scheduler.failpoints import reach
@@ -86,6 +87,7 @@ class Attempt:
             launch = prepare(self.assignment, ground)
             with self._lock:
                 if self.is_stopping():
+                    remove_memory_folder(launch.memory_folder)
                     raise SetupStopped
                 reach("agent.prepared")
                 self.slot.write_launch(launch)
@@ -281,8 +283,11 @@ class Attempt:
             return AttemptState.STOPPING
         return AttemptState.RUNNING if self.started_at else AttemptState.STARTING
 
-    def clean_up(self, work: Path) -> None:
-        """Remove its scratch; the working folder stays for a while, for people to look into."""
-        remove_scratch(attempt_folder(work, self.fence, self.assignment.rank) / "scratch")
-        if self.launch is not None:
-            remove_memory_folder(self.launch.memory_folder)
+    def clean_up(self, work: Path, agent: str) -> None:
+        """Remove its scratch, and its memory also where its start was broken off.
+
+        The working folder stays for a while, for people to look into. `agent` names its memory.
+        """
+        rank = self.assignment.rank
+        remove_scratch(attempt_folder(work, self.fence, rank) / "scratch")
+        remove_memory_folder(str(memory_folder(agent, self.fence, rank)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -97,7 +98,8 @@ class Agent:
             for slot in Spool(self.state / "spool").slots():
                 supervisor, launch = slot.supervisor(), slot.launch()
                 if supervisor and processes.is_alive(supervisor.pid, supervisor.start_ticks):
-                    os.kill(supervisor.pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(supervisor.pid, signal.SIGKILL)
                 if supervisor and launch:
                     killing.kill_remains(launch.marker, launch.uid, supervisor.cgroups)
 

@@ -13,7 +13,8 @@ import pytest
 from scheduler.agent.runtime.space import mounts
 from scheduler.agent.setup.identities import NoFreeUid, UidBook, give_folder
 from scheduler.states import EndReason
-from tests.agent.conftest import Agent, assignment
+from scheduler.wire.messages import Assignment
+from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change a job's user")
@@ -60,6 +61,67 @@ def test_the_same_job_keeps_its_files_over_attempts(portal: Portal, agent: Agent
     second = assignment(script, job_id=first.job_id, attempt_number=2)
     _, log = portal.outcome("alpha", second)
     assert log.split() == ["1", "2"]
+
+
+def _owners(agent: Agent, order: Assignment) -> list[tuple[int, int]]:
+    """Whose the tops of its folders are, and how open."""
+    tops = [agent.state / "attempts" / f"{order.fence}-0"]
+    tops += [agent.state / kind / str(order.job_id) for kind in ("checkpoints", "outputs")]
+    return [(top.stat().st_uid, stat.S_IMODE(top.stat().st_mode)) for top in tops]
+
+
+@needs_root
+def test_what_a_job_left_is_closed_to_who_gets_its_user_id_later(
+    portal: Portal, agent: Agent
+) -> None:
+    script = """cd "$TRAINYARD_CHECKPOINT_DIR"; echo $TRAINYARD_ATTEMPT >> seen; cat seen; id -u
+    chmod 777 . "$TRAINYARD_OUTPUT_DIR"; echo kept > "$TRAINYARD_OUTPUT_DIR/out"
+    """
+    first = assignment(script)
+    _, log = portal.outcome("alpha", first)
+    assert log.split()[0] == "1" and {uid for uid, _ in _owners(agent, first)} == {
+        int(log.split()[1])
+    }
+    portal.wait(lambda: first.fence in portal.outputs_done, what="its outputs")
+    portal.forget("alpha", first.fence)
+    wait_until(lambda: _owners(agent, first) == [(0, 0o700)] * 3)
+    # Its own next attempt gets them, whichever id that has.
+    second = assignment(script, job_id=first.job_id, attempt_number=2)
+    _, log = portal.outcome("alpha", second)
+    assert log.split()[:2] == ["1", "2"]
+
+
+@needs_root
+def test_what_the_next_attempt_has_is_not_taken_from_it(portal: Portal, agent: Agent) -> None:
+    first = assignment('id -u; echo 1 > "$TRAINYARD_CHECKPOINT_DIR/seen"')
+    _, uid = portal.outcome("alpha", first)
+    script = """id -u; cd "$TRAINYARD_CHECKPOINT_DIR"; while [ ! -e go ]; do sleep 0.05; done
+    echo 2 >> seen; cat seen"""
+    second = assignment(script, job_id=first.job_id, attempt_number=2)
+    portal.assign("alpha", second)
+    portal.wait(lambda: portal.logs[second.fence, 0], what="the second one")
+    portal.forget("alpha", first.fence)
+    wait_until(lambda: _owners(agent, first)[0] == (0, 0o700))
+    (agent.state / "checkpoints" / str(first.job_id) / "go").touch()
+    report = portal.ended("alpha", second.fence)
+    assert report.exit_code == 0
+    assert portal.logs[second.fence, 0].decode().split() == [uid.strip(), "1", "2"]
+
+
+@needs_root
+def test_what_an_earlier_agent_left_open_is_closed_by_the_next(
+    portal: Portal, agents: Any, folder: Path
+) -> None:
+    left = [folder / "late" / kind for kind in ("attempts/7-0", "checkpoints/7", "outputs/7")]
+    agent: Agent = agents("late", start=False)
+    for place in left:
+        place.mkdir(parents=True)
+        os.chown(place, 61_000, 61_000)
+    other = folder / "late" / "outputs" / "8"
+    other.symlink_to(folder)
+    agent.start()
+    portal.wait(lambda: portal.nodes["late"].syncs, what="a sync")
+    assert {place.stat().st_uid for place in left} == {0} and other.is_symlink()
 
 
 def test_no_folder_above_the_agents_own_changes(portal: Portal, agent: Agent) -> None:
@@ -135,8 +197,15 @@ def test_ids_are_taken_once_and_given_back() -> None:
     assert {first, second} == {63_998, 63_999}
     with pytest.raises(NoFreeUid, match="--job-uids"):
         book.pick(3, "a")
+    book.rest(1)
+    with pytest.raises(NoFreeUid):
+        book.pick(3, "b")
+    assert book.pick(3, "a") == first, "what is at rest is its job's own"
     book.give_back(1)
-    assert book.pick(3, "anything") == first
+    with pytest.raises(NoFreeUid):
+        book.pick(4, "anything")
+    book.give_back(3)
+    assert book.pick(4, "anything") == first
 
 
 def test_an_id_with_an_account_is_never_taken() -> None:

@@ -10,12 +10,21 @@ from typing import Any
 
 import pytest
 
+from scheduler.agent import runner
+from scheduler.agent.config import Options
+from scheduler.agent.runner import Attempt
+from scheduler.agent.runtime.forking.forkserver import Forkserver
+from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.runtime.space.memory import memory_folder, remove_memory_of_others
+from scheduler.agent.setup.prepare import Ground, prepare
+from scheduler.agent.spool import Spool
 from scheduler.states import EndReason
-from scheduler.wire.messages import Refusal
+from scheduler.wire.messages import Assignment, Refusal
 from scheduler.wire.secrets import SecretsReply, SecretValue
 from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
+MEMORY = Path("/dev/shm")
 VALUE = "hunter2-but-longer"
 SCRIPT = """
 cd "$TRAINYARD_SECRETS_DIR"; stat -c '%a %U' hub-token | cut -d' ' -f1
@@ -86,3 +95,43 @@ def test_a_secret_that_is_gone_ends_the_attempt_in_words(portal: Portal, agents:
         portal.trouble = None
     assert (report.end_reason, report.detail) == (EndReason.SETUP_FAILED, words)
     assert not list(Path("/dev/shm").glob(f"*-{order.fence}-0"))
+
+
+def test_a_start_that_is_broken_off_leaves_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stop between the secrets and the program; by the death of the agent there."""
+    agent = f"trainyard-test-{os.getpid()}"
+    ground = Ground(
+        options=Options(tmp_path, tmp_path),
+        hint_address=agent,
+        last_sync_paths=(tmp_path, tmp_path),
+        uids=None,
+        look=lambda *_: None,
+        device_files=lambda _: (),
+        sandbox="",
+        secrets=lambda _: SecretsReply((SecretValue("hub-token", VALUE),)),
+        master_port=0,
+        is_stopped=lambda: False,
+    )
+    spool = Spool(tmp_path / "spool")
+    spool.accept([slot := spool.open(order := assignment("true", secrets=("hub-token",)))])
+    attempt = Attempt(slot)
+    seen: list[Path] = []
+    def then_stopped(order: Assignment, ground: Ground) -> LaunchRecord:
+        launch = prepare(order, ground)
+        seen.extend(MEMORY.glob(f"{agent}-*/secrets/hub-token"))
+        attempt.order_stop(EndReason.CANCELLED_BY_USER, 5)
+        return launch
+
+    monkeypatch.setattr(runner, "prepare", then_stopped)
+    attempt.begin(ground, Forkserver())
+    assert attempt.end is not None and len(seen) == 1
+    assert list(MEMORY.glob(f"{agent}-*")) == []
+    mine = memory_folder(agent, order.fence, 0)
+    for place in (mine, memory_folder(agent, 999_999, 1)):
+        (place / "secrets").mkdir(parents=True)
+    remove_memory_of_others(agent, {f"{order.fence}-0"})
+    assert list(MEMORY.glob(f"{agent}-*")) == [mine]
+    attempt.clean_up(tmp_path, agent)
+    assert not mine.exists()

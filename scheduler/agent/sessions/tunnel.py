@@ -19,7 +19,7 @@ from websockets.typing import Subprotocol
 from scheduler.agent.client import Backoff, is_loopback
 from scheduler.agent.converge import Roster
 from scheduler.agent.sessions.door import NO_SESSION, Place, fence_of, serve
-from scheduler.agent.setup.prepare import attempt_folder
+from scheduler.agent.setup.folders import attempt_folder
 from scheduler.wire.messages import AGENT_VERSION
 from scheduler.wire.sessions import SUBPROTOCOL, TUNNEL_PATH
 from scheduler.wire.streams import Mux, Stream

@@ -24,19 +24,27 @@ class UidBook:
     def __init__(self, first: int, last: int) -> None:
         self.first = first
         self.last = last
-        self._holders: dict[int, int] = {}
+        # By fence, with the seed of its job; of those at rest the program is over.
+        self._holders: dict[int, tuple[int, str]] = {}
+        self._at_rest: set[int] = set()
         self._lock = threading.Lock()
         self._looked_at, self._seen = -_SHARED_S, set[int]()
 
-    def note(self, fence: int, uid: int) -> None:
+    def note(self, fence: int, uid: int, seed: str) -> None:
         """An adopted attempt has this id already."""
         with self._lock:
-            self._holders[fence] = uid
+            self._holders[fence] = uid, seed
+
+    def rest(self, fence: int) -> None:
+        """All its processes are gone; what it left is its own, or its job's next attempt's."""
+        with self._lock:
+            self._at_rest.add(fence)
 
     def give_back(self, fence: int) -> None:
-        """The attempt is over and all its processes are gone."""
+        """The attempt is over, and nothing that can be reached belongs to the id."""
         with self._lock:
             self._holders.pop(fence, None)
+            self._at_rest.discard(fence)
 
     def pick(self, fence: int, seed: str) -> int:
         """An id that no account, no process and no other attempt uses; may raise NoFreeUid.
@@ -47,11 +55,15 @@ class UidBook:
         size = self.last - self.first + 1
         begin = zlib.crc32(seed.encode()) % size
         with self._lock:
-            busy = self._in_use() | set(self._holders.values())
+            busy = self._in_use() | {
+                uid
+                for holder, (uid, its_seed) in self._holders.items()
+                if its_seed != seed or holder not in self._at_rest
+            }
             for step in range(size):
                 uid = self.first + (begin + step) % size
                 if uid not in busy and not _has_account(uid):
-                    self._holders[fence] = uid
+                    self._holders[fence] = uid, seed
                     return uid
         raise NoFreeUid(
             f"all user ids from {self.first} to {self.last} are in use; widen --job-uids"
@@ -66,6 +78,11 @@ class UidBook:
         if time.monotonic() - self._looked_at > _SHARED_S:
             self._looked_at, self._seen = time.monotonic(), processes.uids_in_use()
         return self._seen
+
+
+def seed_of(state: Path, job_id: int) -> str:
+    """A job's own; the state folder tells agents of one host apart, and two installations."""
+    return f"{state}/{job_id}"
 
 
 def _has_account(uid: int) -> bool:

@@ -29,7 +29,14 @@ from scheduler.agent.setup.code import (
     fetch_code,
 )
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
-from scheduler.agent.setup.identities import UidBook, give, make_own
+from scheduler.agent.setup.folders import (
+    CHECKPOINTS,
+    OUTPUTS,
+    attempt_folder,
+    make_kept_folder,
+    make_passable,
+)
+from scheduler.agent.setup.identities import UidBook, give, make_own, seed_of
 from scheduler.agent.setup.patches import clean_patch
 from scheduler.agent.setup.private import Fetch, Private, make_private
 from scheduler.agent.setup.session import session_command, session_environment
@@ -59,11 +66,6 @@ class Ground:
     is_stopped: Callable[[], bool]
 
 
-def attempt_folder(work: Path, fence: int, rank: int) -> Path:
-    """Where one attempt's own files lie."""
-    return work / "attempts" / f"{fence}-{rank}"
-
-
 def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     """Make everything ready and say how to launch it.
 
@@ -73,8 +75,7 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     options, launch = ground.options, assignment.launch
     uid = None
     if ground.uids is not None:
-        # The state folder tells agents of one host apart, also those of two installations.
-        uid = ground.uids.pick(assignment.fence, f"{options.state}/{assignment.job_id}")
+        uid = ground.uids.pick(assignment.fence, seed_of(options.state, assignment.job_id))
     root = _make_root(options.work, assignment, uid)
     rules = GitRules(
         uid,
@@ -92,7 +93,7 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     places = Places(
         work=str(root / "work"),
         scratch=str(root / "scratch"),
-        output=str(_kept_folder(options.work, "outputs", assignment.job_id, uid)),
+        output=str(make_kept_folder(options.work, OUTPUTS, assignment.job_id, uid)),
         checkpoint=str(checkpoint),
         resume_from=found.path,
     )
@@ -233,7 +234,7 @@ def _launch_record(
 
 def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
     root = attempt_folder(work, assignment.fence, assignment.rank)
-    _make_passable(root.parent)
+    make_passable(root.parent)
     # Everything inside belongs to the job's user; the folder around it keeps others out.
     root.mkdir(mode=0o700)
     for name in ("work", "scratch"):
@@ -259,7 +260,7 @@ def _script_command(script: str, root: Path, uid: int | None) -> tuple[str, ...]
 def _checkpoint_folder(work: Path, assignment: Assignment, uid: int | None) -> Path:
     wish = assignment.launch.checkpoint_dir
     if not wish:
-        return _kept_folder(work, "checkpoints", assignment.job_id, uid)
+        return make_kept_folder(work, CHECKPOINTS, assignment.job_id, uid)
     _make_as_user(wish, uid)
     return Path(wish)
 
@@ -284,17 +285,3 @@ def _make_as_user(folder: str, uid: int | None) -> None:
             f"{f' ({said})' if said else ''}. Leave it empty for a folder kept on the node, or "
             "name one that is writable for every user."
         )
-
-
-def _kept_folder(work: Path, kind: str, job_id: int, uid: int | None) -> Path:
-    """A job's folder that all its attempts on this node share."""
-    folder = work / kind / str(job_id)
-    _make_passable(folder.parent)
-    make_own(folder, uid)
-    return folder
-
-
-def _make_passable(folder: Path) -> None:
-    if not folder.exists():
-        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-        folder.chmod(0o711)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from scheduler.wire.secrets import SecretValue
@@ -58,3 +58,11 @@ def remove_memory_folder(place: str) -> None:
     """Give the memory back; nothing happens when there is none."""
     if place:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def remove_memory_of_others(agent: str, known: Collection[str]) -> None:
+    """Give back what this agent made for any but the attempts in `known`, `<fence>-<rank>` each."""
+    begin = f"{agent}-"
+    for place in _MEMORY.glob(f"{begin}*-*"):
+        if place.is_dir() and place.name.removeprefix(begin) not in known:
+            remove_memory_folder(str(place))

@@ -1,0 +1,57 @@
+"""What attempts leave on the node, once nobody needs it as theirs any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from pathlib import Path
+
+from scheduler.agent.runner import Attempt
+from scheduler.agent.runtime.space.memory import remove_memory_of_others
+from scheduler.agent.setup.folders import (
+    KEPT,
+    attempt_folder,
+    kept_folder,
+    take_back,
+    take_back_all,
+)
+from scheduler.agent.setup.identities import UidBook
+
+logger = logging.getLogger(__name__)
+
+
+class Leaving:
+    """Takes it back: memory, scratch, and where jobs have users of their own, folders and ids.
+
+    `uids` None: they have none. `agent` names what this agent's attempts have in memory.
+    """
+
+    def __init__(self, work: Path, uids: UidBook | None, agent: str) -> None:
+        self._work, self._uids, self._agent = work, uids, agent
+
+    def adopt(self, known: Collection[Attempt]) -> None:
+        """What an earlier agent had no time to take back, from all but the attempts it left."""
+        places = {f"{one.fence}-{one.assignment.rank}" for one in known}
+        remove_memory_of_others(self._agent, places)
+        if self._uids is not None:
+            try:
+                take_back_all(self._work, places, {str(one.assignment.job_id) for one in known})
+            except OSError:
+                logger.exception("not all that earlier jobs left could be closed to later ones")
+
+    def take_back(self, attempt: Attempt, others: Collection[Attempt]) -> None:
+        """It is forgotten; `others` are not. What the job keeps goes with its last attempt here."""
+        attempt.clean_up(self._work, self._agent)
+        if self._uids is None:
+            return
+        order = attempt.assignment
+        folders = [attempt_folder(self._work, order.fence, order.rank)]
+        if all(other.assignment.job_id != order.job_id for other in others):
+            folders += [kept_folder(self._work, kind, order.job_id) for kind in KEPT]
+        try:
+            take_back(*folders)
+        except OSError:
+            # The id stays taken, so that nobody gets what is still its own.
+            logger.exception("what attempt %d left could not be closed to others", order.fence)
+        else:
+            self._uids.give_back(order.fence)

@@ -1,0 +1,67 @@
+"""Where attempts and jobs have what is their own on a node, and whose it is when they are over.
+
+User ids are used again. A folder that is left to one is open to the next job that gets it, which
+may be anybody's: so what is over is the agent's, and no other user passes its top.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from scheduler.agent.setup.identities import make_own
+
+ATTEMPTS = "attempts"
+# What all attempts of a job on this node share.
+OUTPUTS, CHECKPOINTS = "outputs", "checkpoints"
+KEPT = (OUTPUTS, CHECKPOINTS)
+
+
+def attempt_folder(work: Path, fence: int, rank: int) -> Path:
+    """Where one attempt's own files lie."""
+    return work / ATTEMPTS / f"{fence}-{rank}"
+
+
+def kept_folder(work: Path, kind: str, job_id: int) -> Path:
+    """A job's folder of one of the kinds in `KEPT`."""
+    return work / kind / str(job_id)
+
+
+def make_kept_folder(work: Path, kind: str, job_id: int, uid: int | None) -> Path:
+    """The same, made or given to `uid` with all in it; raises OSError."""
+    folder = kept_folder(work, kind, job_id)
+    make_passable(folder.parent)
+    make_own(folder, uid)
+    return folder
+
+
+def make_passable(folder: Path) -> None:
+    """A folder that every user can pass and nobody else list."""
+    if not folder.exists():
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        folder.chmod(0o711)
+
+
+def take_back(*folders: Path) -> None:
+    """Make the tops of these folders the agent's own and closed; raises OSError.
+
+    Their last holder may have opened them to everybody.
+    """
+    for folder in folders:
+        with suppress(FileNotFoundError):
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fchown(held, os.geteuid(), os.getegid())
+                os.fchmod(held, 0o700)
+            finally:
+                os.close(held)
+
+
+def take_back_all(work: Path, attempts: Collection[str], jobs: Collection[str]) -> None:
+    """The same for all that an earlier agent left, but for those of these names; raises OSError."""
+    for kind, live in ((ATTEMPTS, attempts), *((kind, jobs) for kind in KEPT)):
+        if (work / kind).is_dir():
+            found = (one for one in os.scandir(work / kind) if one.is_dir(follow_symlinks=False))
+            take_back(*(Path(one.path) for one in found if one.name not in live))
