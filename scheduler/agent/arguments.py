@@ -77,6 +77,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--retry-cap-s", type=_seconds, default=chosen.retry_cap_s, help="longest back-off")
     add("--disconnect-grace-s", type=_seconds, default=chosen.disconnect_grace_s)
     add("--keep-work-s", type=_seconds, default=chosen.keep_work_s)
+    add("--keep-checkpoints-s", type=_seconds, default=chosen.keep_checkpoints_s)
     add("--spool-cap-mib", type=_count, default=chosen.spool_cap_mib, help="log kept per attempt")
     add("--min-free-mib", type=_count, default=chosen.min_free_mib, help="refuse jobs below it")
     add(
@@ -126,6 +127,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         retry_cap_s=arguments.retry_cap_s,
         disconnect_grace_s=arguments.disconnect_grace_s,
         keep_work_s=arguments.keep_work_s,
+        keep_checkpoints_s=arguments.keep_checkpoints_s,
         spool_cap_mib=arguments.spool_cap_mib,
         min_free_mib=arguments.min_free_mib,
         job_uids=arguments.job_uids or None,

@@ -52,6 +52,7 @@ class Options:
     retry_cap_s: float = 15.0
     disconnect_grace_s: float = 900.0
     keep_work_s: float = 86_400.0
+    keep_checkpoints_s: float = 14 * 86_400.0
     spool_cap_mib: int = 2048
     min_free_mib: int = 256
     job_uids: tuple[int, int] | None = (61_000, 64_999)

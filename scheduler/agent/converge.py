@@ -16,7 +16,7 @@ from scheduler.agent.news import Contact, Heard
 from scheduler.agent.node.accepting import accept, refusal, start_all
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.isolation import Keeping
-from scheduler.agent.node.leaving import Leaving
+from scheduler.agent.node.leaving import Leaving, in_use
 from scheduler.agent.node.loads import Loads
 from scheduler.agent.node.patches import Patches
 from scheduler.agent.node.rounds import Rounds
@@ -81,9 +81,10 @@ class Roster:
         self._refused: dict[int, AttemptReport] = {}
         self._patches = Patches()
         self._loads = Loads()
-        self._sweeper = Sweeper(options.work, options.keep_work_s)
         self._looked_at = 0.0
         self._lock = threading.RLock()
+        kept_s = options.keep_work_s, options.keep_checkpoints_s
+        self._sweeper = Sweeper(options.work, *kept_s, self._lock)
         self._outputs = OutputDesk(client, options.retry_cap_s, self._lock, self._forget)
 
     def adopt(self) -> None:
@@ -135,7 +136,7 @@ class Roster:
                 self._outputs.ship(attempt.slot)
                 if self.uids:
                     self.uids.rest(attempt.fence)
-        self._sweeper.sweep(lambda: {f"{a.fence}-{a.assignment.rank}" for a in self._all()})
+        self._sweeper.sweep(lambda: in_use(self._all()))
 
     def _all(self) -> list[Attempt]:
         with self._lock:

@@ -214,3 +214,12 @@ def test_an_id_with_an_account_is_never_taken() -> None:
     account = max(pwd.getpwall(), key=lambda entry: entry.pw_uid % 60_000).pw_uid
     with pytest.raises(NoFreeUid):
         UidBook(account, account).pick(1, "a")
+
+
+def test_how_long_it_is_kept_counts_from_the_last_attempt(portal: Portal, agent: Agent) -> None:
+    order = assignment("true")
+    portal.outcome("alpha", order)
+    kept = agent.state / "checkpoints" / str(order.job_id)
+    os.utime(kept, (1.0, 1.0))
+    portal.forget("alpha", order.fence)
+    wait_until(lambda: kept.stat().st_mtime > 1.0)

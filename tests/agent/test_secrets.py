@@ -118,6 +118,7 @@ def test_a_start_that_is_broken_off_leaves_no_secret(
     spool.accept([slot := spool.open(order := assignment("true", secrets=("hub-token",)))])
     attempt = Attempt(slot)
     seen: list[Path] = []
+
     def then_stopped(order: Assignment, ground: Ground) -> LaunchRecord:
         launch = prepare(order, ground)
         seen.extend(MEMORY.glob(f"{agent}-*/secrets/hub-token"))

@@ -1,11 +1,39 @@
-"""What an attempt leaves in its scratch folder is gone at its end; an empty folder may wait."""
+"""What an attempt leaves in its scratch folder is gone at its end, the rest after a while."""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from pathlib import Path
 
-from scheduler.agent.node.sweeping import remove_old_work
+import pytest
+
+from scheduler.agent.node.sweeping import Live, Sweeper
 from scheduler.agent.runtime.space.scratch import remove_scratch
+from tests.agent.conftest import wait_until
+
+DAY_S = 86_400.0
+
+
+def _left(place: Path, *, days: float = 0.0) -> Path:
+    """A file there that was written so long ago, as its folders were."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("x")
+    then = time.time() - days * DAY_S
+    for one in (place, *list(place.parents)[:2]):
+        os.utime(one, (then, then))
+    return place
+
+
+def _swept(work: Path, live: Live = Live((), ())) -> None:
+    sweeper = Sweeper(work, DAY_S, 14 * DAY_S, threading.RLock())
+    sweeper.sweep(lambda: live)
+    assert sweeper.thread is None, "not as soon as the agent starts"
+    sweeper.due_at = 0.0
+    sweeper.sweep(lambda: live)
+    assert sweeper.thread is not None
+    sweeper.thread.join(10)
 
 
 def test_what_was_left_in_scratch_is_deleted(tmp_path: Path) -> None:
@@ -20,11 +48,13 @@ def test_what_was_left_in_scratch_is_deleted(tmp_path: Path) -> None:
 
 
 def test_an_empty_one_goes_with_the_other_folders(tmp_path: Path) -> None:
+    _left(tmp_path / "attempts" / "1-0" / "work" / "file")
     scratch = tmp_path / "attempts" / "1-0" / "scratch"
     scratch.mkdir(parents=True)
     remove_scratch(scratch)
     assert scratch.is_dir()
-    remove_old_work(tmp_path, -1.0, ())
+    os.utime(scratch.parent, (0, 0))
+    _swept(tmp_path)
     assert not scratch.parent.exists()
 
 
@@ -37,3 +67,49 @@ def test_a_link_instead_of_scratch_is_not_followed(tmp_path: Path) -> None:
     (target / "file").write_text("x")
     remove_scratch(scratch)
     assert (target / "file").exists()
+
+
+def test_what_a_job_keeps_goes_once_nobody_has_written_to_it_for_long(tmp_path: Path) -> None:
+    """Outputs are at the portal by then; a checkpoint may be all that is left of a job's work."""
+    gone = [
+        _left(tmp_path / "attempts" / "1-0" / "old", days=2),
+        _left(tmp_path / "outputs" / "1" / "old", days=2),
+        _left(tmp_path / "checkpoints" / "1" / "old", days=15),
+    ]
+    stays = [
+        _left(tmp_path / "outputs" / "2" / "new", days=0.5),
+        _left(tmp_path / "checkpoints" / "2" / "new", days=13),
+        _left(tmp_path / "outputs" / "7" / "old", days=20),
+        _left(tmp_path / "checkpoints" / "7" / "old", days=20),
+        _left(tmp_path / "attempts" / "9-1" / "old", days=20),
+    ]
+    # A file that was written in its place leaves its folders as they were.
+    stays.append(_left(tmp_path / "checkpoints" / "3" / "deep" / "new", days=15))
+    os.utime(stays[-1])
+    _swept(tmp_path, Live(("9-1",), ("7",)))
+    assert [path.exists() for path in gone] == [False] * 3
+    assert [path.exists() for path in stays] == [True] * len(stays)
+    assert not [path for path in tmp_path.glob("*/*") if path.name.startswith(".")]
+
+
+def test_what_an_earlier_sweep_did_not_end_is_deleted(tmp_path: Path) -> None:
+    half = _left(tmp_path / "checkpoints" / ".gone-5" / "file")
+    _swept(tmp_path)
+    assert not half.parent.exists()
+
+
+def test_a_job_that_begins_meanwhile_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known under the lock before it looks for its folders."""
+    old = _left(tmp_path / "checkpoints" / "1" / "old", days=15)
+    lock, live = threading.RLock(), [Live((), ())]
+    sweeper = Sweeper(tmp_path, DAY_S, 14 * DAY_S, lock)
+    sweeper.due_at = 0.0
+    with lock:
+        sweeper.sweep(lambda: live[0])
+        time.sleep(0.2)
+        live[0] = Live((), ("1",))
+    thread = sweeper.thread
+    wait_until(lambda: thread is not None and not thread.is_alive())
+    assert old.exists()

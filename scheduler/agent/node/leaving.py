@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
+from scheduler.agent.node.sweeping import Live
 from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime.space.memory import remove_memory_of_others
 from scheduler.agent.setup.folders import (
@@ -31,23 +34,26 @@ class Leaving:
 
     def adopt(self, known: Collection[Attempt]) -> None:
         """What an earlier agent had no time to take back, from all but the attempts it left."""
-        places = {f"{one.fence}-{one.assignment.rank}" for one in known}
-        remove_memory_of_others(self._agent, places)
+        live = in_use(known)
+        remove_memory_of_others(self._agent, live.attempts)
         if self._uids is not None:
             try:
-                take_back_all(self._work, places, {str(one.assignment.job_id) for one in known})
+                take_back_all(self._work, live.attempts, live.jobs)
             except OSError:
                 logger.exception("not all that earlier jobs left could be closed to later ones")
 
     def take_back(self, attempt: Attempt, others: Collection[Attempt]) -> None:
         """It is forgotten; `others` are not. What the job keeps goes with its last attempt here."""
         attempt.clean_up(self._work, self._agent)
-        if self._uids is None:
-            return
         order = attempt.assignment
         folders = [attempt_folder(self._work, order.fence, order.rank)]
         if all(other.assignment.job_id != order.job_id for other in others):
             folders += [kept_folder(self._work, kind, order.job_id) for kind in KEPT]
+        for folder in folders:
+            with suppress(OSError):
+                os.utime(folder)  # from here on it is counted for how long it is kept
+        if self._uids is None:
+            return
         try:
             take_back(*folders)
         except OSError:
@@ -55,3 +61,11 @@ class Leaving:
             logger.exception("what attempt %d left could not be closed to others", order.fence)
         else:
             self._uids.give_back(order.fence)
+
+
+def in_use(known: Collection[Attempt]) -> Live:
+    """What these attempts have on the node."""
+    return Live(
+        {f"{one.fence}-{one.assignment.rank}" for one in known},
+        {str(one.assignment.job_id) for one in known},
+    )
