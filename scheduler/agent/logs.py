@@ -86,13 +86,17 @@ class LogShipper:
 
     def _ship(self) -> float:
         """Send one chunk; returns how long to wait before the next look."""
-        chunk = self._read()
         try:
+            chunk = self._read()
             ack = self.client.send_log(self.fence, self.rank, self.offset, chunk)
         except ServerAway as problem:
             logger.debug("log of attempt %d: %s", self.fence, problem)
             self._make_durable()
             return self._backoff.next_s(problem)
+        except OSError as problem:
+            # Too many open files, a disk that hangs: it may pass, and nobody else reads this file.
+            logger.warning("log of attempt %d cannot be read now: %s", self.fence, problem)
+            return self._backoff.next_s()
         except Refused as problem:
             return self._heed(problem)
         reach("agent.log-acknowledged")

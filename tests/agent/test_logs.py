@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from dataclasses import replace
@@ -18,7 +19,7 @@ from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.connections import NoAnswer
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck, Refusal
-from tests.agent.conftest import Agent, assignment
+from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
 STEPS = "for i in 1 2 3 4 5 6; do echo step $i; sleep 0.2; done"
@@ -230,3 +231,30 @@ def test_a_log_gives_way_where_all_logs_take_more_than_their_share_of_the_disk(
     left_out, _, tail = rest.partition(f"{capture.LEFT_OUT}\n".encode())
     assert words.endswith(tail) and len(tail) > 500_000
     assert len(head) + int(left_out.rpartition(b" ")[2]) + len(tail) == len(words)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE])
+def test_a_file_that_cannot_be_read_now_is_sent_later(
+    slot: Any, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The thread that follows it is its only one."""
+    sent: list[bytes] = []
+
+    def send_log(fence: int, rank: int, offset: int, chunk: bytes) -> LogAck:
+        sent.append(chunk)
+        return LogAck(offset + len(chunk))
+
+    read, tries = LogShipper._read, iter((OSError(code, os.strerror(code)),) * 2)
+
+    def fail_twice(shipper: LogShipper) -> bytes:
+        for problem in tries:
+            raise problem
+        return read(shipper)
+
+    monkeypatch.setattr(LogShipper, "_read", fail_twice)
+    slot.log_size, slot.exit = lambda: 7, lambda: object()
+    client: Any = SimpleNamespace(send_log=send_log)
+    shipper = LogShipper(slot, client, 0.1)
+    shipper.look()
+    wait_until(lambda: sent == [b"step 1\n"])
+    assert shipper.offset == 7
