@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from scheduler.agent.node.outputs import list_outputs
 from scheduler.states import EndReason
@@ -58,6 +62,28 @@ def test_an_upload_goes_on_after_the_agent_was_killed(portal: Portal, agents: ob
     assert whole(portal, order) == {"zeros": bytes(5_000_000)}
     # Only now is the spool entry gone.
     wait_until(lambda: not (agent.state / "spool" / str(order.fence)).exists(), 30)
+
+
+def test_a_folder_of_very_many_files_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    class Many:
+        """A folder of a million files that counts how many it was asked for."""
+
+        def __enter__(self) -> Iterator[SimpleNamespace]:
+            for number in range(1_000_000):
+                seen.append(str(number))
+                yield SimpleNamespace(name=f"f{number:07}", is_dir=lambda **_: False)
+
+        def __exit__(self, *_: object) -> None:
+            return
+
+    monkeypatch.setattr(os, "scandir", lambda _: Many())
+    found = list_outputs(str(tmp_path), None)
+    assert len(seen) <= 20_001 and found.entries == ()
+    assert "only the first" in found.refused[-1].problem
 
 
 def test_devices_sockets_and_files_of_others_are_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from scheduler.wire.outputs import (
@@ -44,7 +45,7 @@ def list_outputs(folder: str, uid: int | None) -> OutputList:
     for seen, name in enumerate(_names_below(folder)):
         if seen >= _MAX_SEEN or len(entries) >= MAX_OUTPUTS:
             problem = f"only the first {MAX_OUTPUTS} files are kept; put many into one archive"
-            refused.append(OutputRefusal("…", problem))
+            refused[MAX_OUTPUTS - 1 :] = [OutputRefusal("…", problem)]
             break
         try:
             if problem := problem_of_name(name):
@@ -93,10 +94,13 @@ def _entry(name: str, source: int) -> OutputEntry:
 
 
 def _names_below(folder: str, above: str = "", depth: int = 0) -> Iterator[str]:
-    """Names of all but folders, from `folder` down, in order. Does not enter linked folders."""
+    """Names of all but folders, from `folder` down, in order. Does not enter linked folders.
+
+    Of a folder with more than anybody looks at, those that its file system has first.
+    """
     try:
         with os.scandir(Path(folder, above)) as found:
-            inside = sorted(found, key=lambda one: one.name)
+            inside = sorted(islice(found, _MAX_SEEN + 1), key=lambda one: one.name)
     except OSError:
         return
     for one in inside:
