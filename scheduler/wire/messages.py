@@ -25,8 +25,7 @@ MAX_LOG_CHUNK = 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """One GPU as NVML (or the simulator behind the same interface) describes it.
-    A MIG instance is one too: `milli` thousandths of the card `parent` (UUID), told as well.
-    """
+    A MIG instance is one too: `milli` thousandths of the card `parent` (UUID), told as well."""
 
     uuid: str
     index: int
@@ -207,8 +206,8 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to run the program on one node: `command`, once for each LOCAL_RANK, or what it starts
-    for a `session`. `secrets` are names. `log_cap_mib`, `disconnect_grace_s` 0: the agent's."""
+    """How to run the program on one node: `command`, once for each LOCAL_RANK, or what a `session`
+    starts. `secrets`: names. Cap and grace 0: the agent's; `usual_grace_s`: the server's own."""
 
     command: tuple[str, ...]
     env: dict[str, str]
@@ -224,6 +223,7 @@ class Launch:
     secrets: tuple[str, ...] = ()
     log_cap_mib: int = 0
     disconnect_grace_s: int = 0
+    usual_grace_s: int = 0
     session: SessionLaunch | None = None
 
 

@@ -160,6 +160,7 @@ def assignment(script: str = "", **changes: Any) -> Assignment:
         "stop_signal": "SIGTERM",
         "stop_grace_s": 5,
         "disconnect_grace_s": 0,
+        "usual_grace_s": 0,
         "secrets": (),
     }
     whole = {

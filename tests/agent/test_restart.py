@@ -262,13 +262,14 @@ def test_after_a_reboot_nothing_is_adopted_by_its_pid(portal: Portal, own: Agent
     assert "restarted" in report.detail
 
 
-@pytest.mark.parametrize(("usual_s", "asked_s"), [("2", 0), ("900", 2)])
+@pytest.mark.parametrize(("own_s", "asked_s", "usual_s"), [("2", 0, 900), ("1", 2, 1), ("9", 0, 2)])
 def test_running_goes_on_without_the_server_until_the_grace(
-    portal: Portal, own: Agent, usual_s: str, asked_s: int
+    portal: Portal, own: Agent, own_s: str, asked_s: int, usual_s: int
 ) -> None:
-    """The node's own, or what the job asks for."""
-    own.start("--disconnect-grace-s", usual_s)
-    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1, disconnect_grace_s=asked_s)
+    """The node's own, what the job asks for, or the server's, which gives the job away by that."""
+    own.start("--disconnect-grace-s", own_s)
+    graces = {"disconnect_grace_s": asked_s, "usual_grace_s": usual_s}
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1, **graces)
     time.sleep(2.5)
     report = portal.nodes[own.name].reports[order.fence]
     assert report.state == AttemptState.RUNNING, "contact keeps it alive beyond the grace"

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from scheduler.conf import load_conf
 from scheduler.models import Node
 from scheduler.services.jobs import cancel_job
 from scheduler.wire.messages import HostSample
@@ -80,3 +81,9 @@ def test_other_ranks_are_called_when_there_is_something_to_tell_them(root, alice
     sync(one, running(attempt, master_port=29_500))
     assert revisions() == [before[0] + 1, before[1] + 1, before[2]]
     assert told(sync(two)) == ([attempt.pk], [])
+
+
+def test_a_node_hears_by_what_grace_its_jobs_are_given_away(node, alice, project):
+    start(submit(alice, project), node)
+    (order,) = sync(node).assignments
+    assert order.launch.usual_grace_s == load_conf().disconnect_grace_s == 900

@@ -40,7 +40,7 @@ from scheduler.agent.setup.identities import UidBook, give, make_own, seed_of
 from scheduler.agent.setup.patches import clean_patch
 from scheduler.agent.setup.private import Fetch, Private, make_private
 from scheduler.agent.setup.session import session_command, session_environment
-from scheduler.wire.messages import Assignment
+from scheduler.wire.messages import Assignment, Launch
 
 _MAX_PROBLEM = 255
 Look = Callable[[CheckRequest, Callable[[], bool]], Finding | None]
@@ -214,7 +214,7 @@ def _launch_record(
         time_limit_s=launch.time_limit_s,
         stop_signal=launch.stop_signal,
         stop_grace_s=launch.stop_grace_s,
-        disconnect_grace_s=launch.disconnect_grace_s or options.disconnect_grace_s,
+        disconnect_grace_s=_disconnect_grace_s(launch, options),
         last_sync_path=str(ground.last_sync_paths[0]),
         last_sync_in_memory=str(ground.last_sync_paths[1]),
         hint_address=ground.hint_address,
@@ -230,6 +230,13 @@ def _launch_record(
         resume_problem=found.problem[:_MAX_PROBLEM],
         checkpoint_seen=found.mark,
     )
+
+
+def _disconnect_grace_s(launch: Launch, options: Options) -> float:
+    """What the job asks for, else the node's own, but no more than the server waits for."""
+    if launch.disconnect_grace_s:
+        return launch.disconnect_grace_s
+    return min(options.disconnect_grace_s, launch.usual_grace_s or options.disconnect_grace_s)
 
 
 def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:

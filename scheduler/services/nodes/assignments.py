@@ -207,6 +207,7 @@ def _launch(spec: JobSpec, told: _Told) -> Launch:
         secrets=spec.secrets,
         log_cap_mib=load_conf().log_cap_mib,
         disconnect_grace_s=spec.disconnect_grace,
+        usual_grace_s=load_conf().disconnect_grace_s,
         session=SessionLaunch(spec.session.app, path_of(told.job_id)) if spec.session else None,
     )
 
