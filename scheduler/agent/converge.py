@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Gpus, Holding
+from scheduler.agent.kept.sweeping import Sweeper
 from scheduler.agent.logs import LogShipper
 from scheduler.agent.news import Contact, Heard
 from scheduler.agent.node.accepting import accept, refusal, start_all
@@ -20,7 +21,6 @@ from scheduler.agent.node.leaving import Leaving, in_use
 from scheduler.agent.node.loads import Loads
 from scheduler.agent.node.patches import Patches
 from scheduler.agent.node.rounds import Rounds
-from scheduler.agent.node.sweeping import Sweeper
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.outputs import OutputDesk
 from scheduler.agent.runner import Attempt

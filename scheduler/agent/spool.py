@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from scheduler.agent.kept.tombstones import Tombstones
 from scheduler.agent.runtime import processes, records
 from scheduler.agent.runtime.records import (
     AcceptedRecord,
@@ -25,7 +26,6 @@ from scheduler.agent.runtime.records import (
     read_record,
     write_record,
 )
-from scheduler.agent.tombstones import Tombstones
 from scheduler.failpoints import reach
 from scheduler.wire.messages import Assignment
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.agent.node.sweeping import Live, Sweeper
+from scheduler.agent.kept.sweeping import Live, Sweeper
 from scheduler.agent.runtime.space.scratch import remove_scratch
 from tests.agent.conftest import wait_until
 

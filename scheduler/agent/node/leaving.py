@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from scheduler.agent.node.sweeping import Live
+from scheduler.agent.kept.sweeping import Live
 from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime.space.memory import remove_memory_of_others
 from scheduler.agent.setup.folders import (

@@ -17,10 +17,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from scheduler.agent.kept.contact import contact_of
 from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, start_process
-from scheduler.agent.runtime.contact import contact_of
 from scheduler.agent.runtime.ending import record_end
 from scheduler.agent.runtime.records import (
     ExitRecord,
