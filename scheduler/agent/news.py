@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
-from scheduler.agent.kept.contact import contact_of, write_contact
+from scheduler.agent.runtime.space.contact import contact_of, write_contact
 from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.

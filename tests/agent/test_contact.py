@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.agent.kept.contact import contact_of, write_contact
 from scheduler.agent.news import Contact
+from scheduler.agent.runtime.space.contact import contact_of, write_contact
 from scheduler.states import AttemptState, EndReason
 from tests.agent.conftest import Agent, wait_until
 from tests.agent.portal import Portal

@@ -17,7 +17,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from scheduler.agent.kept.contact import contact_of
 from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, start_process
@@ -29,6 +28,7 @@ from scheduler.agent.runtime.records import (
 )
 from scheduler.agent.runtime.redaction import secrets_of
 from scheduler.agent.runtime.space import memory
+from scheduler.agent.runtime.space.contact import contact_of
 from scheduler.agent.runtime.wakeups import Wakeups
 from scheduler.failpoints import reach
 from scheduler.states import EndReason
