@@ -2,12 +2,11 @@
 
 import pytest
 
-from scheduler.conf import load_conf
 from scheduler.models import Allocation, CycleRecord, Node
 from scheduler.services.nodes import drain_node
 from scheduler.services.telemetry import prune_telemetry
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
-from tests.scenes import at, ended, running, submit, sync
+from tests.scenes import at, ended, given_up_after, running, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -109,7 +108,7 @@ def test_what_is_left_on_a_retired_node_is_given_up(scheduler, cluster, alice, p
     Node.objects.filter(pk=node.pk).update(
         state=NodeState.RETIRED, token_hash=None, last_seen_at=at(0)
     )
-    gone_s = load_conf().lost_after.total_seconds()
+    gone_s = given_up_after().total_seconds()
     scheduler.run_cycle(at(gone_s - 1))
     job.refresh_from_db()
     assert job.state == JobState.STOPPING
