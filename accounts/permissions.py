@@ -16,6 +16,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from accounts.errors import Forbidden, Invalid
 from accounts.held import grants_of
 from accounts.models import (
     DelegationScope,
@@ -103,6 +104,18 @@ def on_behalf_of(user: User, action: str, obj: Project | Team | None) -> User | 
     if in_own_right(user, action, obj):
         return None
     return next(iter(acting_for(user, action, obj)), None)
+
+
+def check_role(actor: User | AnonymousUser, team: Team, role: str) -> None:
+    """Whether the actor may give this role in this team; raises Forbidden or Invalid."""
+    if role not in Role.values:
+        raise Invalid(f"Choose one of {', '.join(Role.values)}.", field="role")
+    if not can(actor, "manage_team", team):
+        raise Forbidden("Only a lead of the team may change its members.")
+    if role == Role.OPERATOR and not can(actor, "operate", None):
+        raise Forbidden("Only an operator may make somebody an operator.")
+    if role == Role.LEAD and not in_own_right(actor, "manage_team", team):
+        raise Forbidden("Who acts for a lead makes nobody a lead. Ask the lead.")
 
 
 def _kind_of(obj: Project | Team | None) -> str:

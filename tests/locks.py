@@ -1,12 +1,14 @@
-"""What tests with two connections wait for before they go on."""
+"""Two at once: what a test waits for before it goes on, and what happens in between."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from django.db import connection, connections
+from pytest import MonkeyPatch
 
 _PATIENCE_S = 30.0
 
@@ -44,3 +46,17 @@ def elsewhere(act: Callable[[], object]) -> None:
     assert not other.is_alive(), "it waits for who called it"
     if problems:
         raise problems[0]
+
+
+def just_before(
+    monkeypatch: MonkeyPatch, module: object, name: str, act: Callable[[], object]
+) -> None:
+    """Let `act` happen as `module` comes to its function `name` for the first time."""
+    whole, todo = getattr(module, name), [act]
+
+    def late(*args: Any, **fields: Any) -> Any:
+        if todo:
+            todo.pop()()
+        return whole(*args, **fields)
+
+    monkeypatch.setattr(module, name, late)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser
 from django.db.models import Case, Prefetch, Q, QuerySet, When
 from django.utils import timezone
 
@@ -16,14 +17,19 @@ from accounts.models import (
     Membership,
     OrganisationRole,
     Project,
-    Role,
     RoleGrant,
     Team,
     User,
     UserKind,
 )
 from accounts.models.rows import as_rows
-from accounts.permissions import can, in_own_right, projects_visible_to, teams_visible_to
+from accounts.permissions import (
+    can,
+    check_role,
+    in_own_right,
+    projects_visible_to,
+    teams_visible_to,
+)
 from accounts.secrets import hash_secret
 from accounts.statements import AskedOnce
 from accounts.trees import WAYS_UP, Around, around, levels
@@ -154,20 +160,13 @@ def get_open_invitation(secret: str, *, now: datetime | None = None) -> Invitati
     )
     if found is None:
         raise NotFound("This invitation is used, expired or withdrawn. Ask for a new one.")
-    if not _may_still_give(found.invited_by, found):
-        raise NotFound("Who sent this invitation may not invite any more. Ask for a new one.")
+    try:
+        check_role(found.invited_by or AnonymousUser(), found.team, found.role)
+    except Forbidden:
+        raise NotFound(
+            "Who sent this invitation may not invite any more. Ask for a new one."
+        ) from None
     return found
-
-
-def _may_still_give(sender: User | None, invitation: Invitation) -> bool:
-    """What `accounts.services.memberships.check_role` asks, as a question."""
-    if sender is None:
-        return False
-    if invitation.role == Role.LEAD:
-        return in_own_right(sender, "manage_team", invitation.team)
-    if invitation.role == Role.OPERATOR and not can(sender, "operate", None):
-        return False
-    return can(sender, "manage_team", invitation.team)
 
 
 def role_grants(viewer: User) -> list[RoleGrant]:

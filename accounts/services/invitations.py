@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, Invalid
 from accounts.models import Invitation, Role, Team, User
-from accounts.permissions import on_behalf_of
+from accounts.permissions import check_role, on_behalf_of
 from accounts.secrets import hash_secret
 from accounts.selectors import get_open_invitation
 from accounts.services.audit import Subject, record
-from accounts.services.memberships import check_role, in_whose_place, join
+from accounts.services.memberships import in_whose_place, join
 from accounts.services.people import create_user
 
 INVITATION_LIFE = timedelta(days=7)

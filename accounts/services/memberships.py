@@ -7,20 +7,8 @@ from django.db import transaction
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.granting import enter_group
 from accounts.models import Membership, Role, Team, User
-from accounts.permissions import can, in_own_right, on_behalf_of
+from accounts.permissions import can, check_role, on_behalf_of
 from accounts.services.audit import Subject, record
-
-
-def check_role(actor: User, team: Team, role: str) -> None:
-    """Whether the actor may give this role in this team; raises Forbidden or Invalid."""
-    if role not in Role.values:
-        raise Invalid(f"Choose one of {', '.join(Role.values)}.", field="role")
-    if not can(actor, "manage_team", team):
-        raise Forbidden("Only a lead of the team may change its members.")
-    if role == Role.OPERATOR and not can(actor, "operate", None):
-        raise Forbidden("Only an operator may make somebody an operator.")
-    if role == Role.LEAD and not in_own_right(actor, "manage_team", team):
-        raise Forbidden("Who acts for a lead makes nobody a lead. Ask the lead.")
 
 
 @transaction.atomic

@@ -139,8 +139,8 @@ class Scheduler:
         # device from before the last one let go.
         at = now + timedelta(seconds=time.perf_counter() - began)
         try:
-            starts, rooms = split_starts(plan, loaded.snapshot)
-            limits_s = planned_limits(starts, loaded.snapshot)
+            limits_s = planned_limits(plan.starts, loaded.snapshot)
+            starts, rooms = split_starts(plan, loaded.snapshot, limits_s)
             started, dropped = commit_starts(
                 starts, plan.standings, limits_s, lease_token=self.lease.token, now=at
             )

@@ -102,7 +102,7 @@ def starts_of(opening: Opening, now: datetime) -> Starts:
         loaded = loaded.with_running(rest_s=policy.rest_s, now=now)
     snapshot = Memories().add_to(loaded.snapshot, policy, now=now)
     plan = plan_cycle(snapshot, policy)
-    ready, rooms = split_starts(plan, snapshot)
+    ready, rooms = split_starts(plan, snapshot, {})
     soon: dict[int, Span] = {start.job: (now, now) for start in ready}
     soon |= {room.job_id: (now, _cleared(room, now)) for room in rooms}
     numbers = [job.pk for job in drafts]

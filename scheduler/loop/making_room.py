@@ -12,22 +12,26 @@ scheduler that dies, the next cycle finds in the rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.db import DatabaseError
 
 from scheduler.engine.plan import Plan, Resize, Start
 from scheduler.engine.snapshot import NONE, Snapshot
-from scheduler.loop.committing import placed_on, placements_of, planned_limits
+from scheduler.loop.committing import placed_on, placements_of
 from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.ordering import Room, Victim, order_room
 
 logger = logging.getLogger(__name__)
 
 
-def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room]]:
+def split_starts(
+    plan: Plan, snapshot: Snapshot, limits_s: Mapping[int, int]
+) -> tuple[list[Start], list[Room]]:
     """The starts that can be committed now, and the rooms that have to be made first.
+
+    `limits_s`: for how long the starts were planned, by job.
 
     A start waits if it is why somebody stops, if a device is still held, or if the job itself is
     being moved. Who is resized has a room of its own.
@@ -41,7 +45,6 @@ def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room
     for stop in plan.stops:
         victims.setdefault(stop.beneficiary, []).append(Victim(stop.job, stop.facts))
     ready, rooms = list[Start](), list[Room]()
-    limits_s = planned_limits(plan.starts, snapshot)
     for resize in plan.resizes:
         moved.add(resize.job)
         for_whom = resize.job if resize.beneficiary is None else resize.beneficiary

@@ -61,10 +61,10 @@ def mark_lost(*, now: datetime) -> int:
     """Silent nodes past the point where their own supervisors have killed everything: LOST.
 
     A job there may have asked to run on for longer without the server, or to stop in; then they
-    wait for that.
-    They have been silent for a lease as well, by this clock alone: a node that calls is so never
-    lost because the server that heard it has another clock. After a restore nobody waits for a lost
-    node any more, nor for one that was lost in the copy and does not call for as long.
+    wait for that. They have been silent for a lease as well, by this clock alone: a node that calls
+    is so never lost because the server that heard it has another clock. After a restore nobody
+    waits for a lost node any more, nor for one that was lost in the copy and does not call for as
+    long.
     """
     conf = load_conf()
     count = 0

@@ -87,6 +87,23 @@ def test_nobody_elses_file_is_written(tmp_path: Path, kind: str) -> None:
     assert prey.read_text() == "mine" and contact_of([path], "boot") == 5.0
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link", "another user's"])
+def test_nor_is_it_believed_or_waited_for(tmp_path: Path, kind: str) -> None:
+    """Who wrote it again and again could keep a program alive that runs elsewhere by now."""
+    path, theirs = tmp_path / "contact", tmp_path / "theirs"
+    theirs.write_text("boot 0000000000000005.000\n")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(theirs)
+    elif os.geteuid() == 0:
+        theirs.rename(path)
+        os.chown(path, 65_000, 65_000)
+    else:
+        pytest.skip("only root can give a file to another user")
+    assert contact_of([path], "boot") == 0.0
+
+
 def test_a_disk_that_takes_nothing_ends_no_program(portal: Portal, own: Agent) -> None:
     own.start("--disconnect-grace-s", "2")
     order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1)

@@ -12,23 +12,12 @@ from scheduler.services.preempting.ordering import Room, keep_room
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sites.windows import plan_window
 from tests import scenes
+from tests.locks import just_before
 from tests.scenes import at
 
 pytestmark = pytest.mark.django_db
 HOUR = 3600
 TEN_H = Change(time_limit_s=10 * HOUR)
-
-
-def just_before(monkeypatch, module, name, act) -> None:
-    """Let `act` happen as `module` comes to its function `name` for the first time."""
-    whole, todo = getattr(module, name), [act]
-
-    def late(*args, **fields):
-        if todo:
-            todo.pop()()
-        return whole(*args, **fields)
-
-    monkeypatch.setattr(module, name, late)
 
 
 def test_a_start_that_was_planned_for_less_time_is_planned_anew(

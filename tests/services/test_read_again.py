@@ -22,7 +22,7 @@ from scheduler.services.errors import Conflict
 from scheduler.services.sessions import idling, keep_session, stop_idle_sessions
 from scheduler.states import AttemptState
 from tests import scenes
-from tests.locks import wait_until_somebody_waits
+from tests.locks import just_before, wait_until_somebody_waits
 from tests.scenes import NOON, at, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
@@ -37,18 +37,6 @@ def cluster(root):
 @pytest.fixture
 def node(cluster):
     return cluster.node(1)
-
-
-def just_before(monkeypatch, module, name, act) -> None:
-    """Let `act` happen as `module` comes to its function `name` for the first time."""
-    whole, todo = getattr(module, name), [act]
-
-    def late(*args, **fields):
-        if todo:
-            todo.pop()()
-        return whole(*args, **fields)
-
-    monkeypatch.setattr(module, name, late)
 
 
 def a_session(alice, project, node):

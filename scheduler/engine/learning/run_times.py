@@ -62,14 +62,12 @@ def kind_of(
     return project, program, nodes * gpus_per_node, template or 0
 
 
-def kind_of_spec(
-    project: int, nodes: int, gpus_per_node: int, spec: Mapping[str, object], template: int = 0
-) -> Kind:
-    """The same of a whole spec, as it was stored."""
+def kind_of_spec(project: int, nodes: int, gpus_per_node: int, spec: Mapping[str, object]) -> Kind:
+    """The same of a whole spec as it was stored, whatever template it is from."""
     session = spec.get("session")
     app = session.get("app") if isinstance(session, Mapping) else None
     words = (spec.get("command"), spec.get("script"))
-    return kind_of(project, nodes, gpus_per_node, *words, app, template)
+    return kind_of(project, nodes, gpus_per_node, *words, app)
 
 
 class RunTimes:

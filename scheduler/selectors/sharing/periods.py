@@ -17,8 +17,13 @@ def in_force(now: datetime) -> QuerySet[Budget]:
 def in_force_or_late(now: datetime) -> QuerySet[Budget]:
     """The same, and those that are over and whose next one is still to be made (`is_late`): until
     then nobody starts on their account, since nobody could say what of it is left."""
-    is_late = Q(valid_until__lte=now, renewed_at__isnull=True, enforcement=Enforcement.RESERVE)
-    return _from_the_root(Q(valid_from__lte=now, valid_until__gt=now) | (is_late & ~Q(renewal="")))
+    late = to_renew(now) & Q(enforcement=Enforcement.RESERVE)
+    return _from_the_root(Q(valid_from__lte=now, valid_until__gt=now) | late)
+
+
+def to_renew(now: datetime) -> Q:
+    """Of budgets that are over: those whose next period's is still to be made."""
+    return Q(valid_until__lte=now, renewed_at__isnull=True) & ~Q(renewal="")
 
 
 def is_late(budget: Budget, now: datetime) -> bool:

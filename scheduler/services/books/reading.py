@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -41,6 +42,11 @@ from scheduler.states import END_RULES, EndReason
 PAGE = 20_000
 _DEVICES_AT_ONCE = 200
 _ATTEMPTS_AT_ONCE = 500
+
+
+def moment_of(at_s: int) -> datetime:
+    """A second of the books as the database has moments."""
+    return datetime.fromtimestamp(at_s, UTC)
 
 
 def price_list(also: Rate | None = None) -> PriceList:

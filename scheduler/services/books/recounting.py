@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
 from django.db.models import Min
@@ -71,8 +71,8 @@ def months_that_lost(month: Month) -> list[tuple[Month, Period]]:
     cards in them that ended in this month by the platform's fault. One statement where none did."""
     lost = Attempt.objects.filter(
         end_reason__in=_NOT_BILLABLE,
-        ended_at__gte=_moment(month.start_s),
-        ended_at__lt=_moment(month.end_s),
+        ended_at__gte=reading.moment_of(month.start_s),
+        ended_at__lt=reading.moment_of(month.end_s),
     )
     held = DeviceSegment.objects.filter(attempt__in=lost, start_s__lt=month.start_s)
     first = held.aggregate(first=Min("start_s"))["first"]
@@ -141,7 +141,7 @@ def _lost_of(period: Period) -> dict[BookKey, _Charged]:
     lines = UsageLine.objects.filter(
         period=period,
         attempt__end_reason__in=_NOT_BILLABLE,
-        attempt__ended_at__gte=_moment(Month.parse(period.name).end_s),
+        attempt__ended_at__gte=reading.moment_of(Month.parse(period.name).end_s),
     ).exclude(account=PLATFORM)
     fields = ("attempt_id", "account", "flavour", "kind", "rate_id", "gpu_seconds", "amount")
     found: dict[BookKey, _Charged] = {}
@@ -163,7 +163,3 @@ def _lost_of(period: Period) -> dict[BookKey, _Charged]:
 
 def _batch(attempt: int, month: str) -> str:
     return f"refund attempt {attempt} of {month}"
-
-
-def _moment(at_s: int) -> datetime:
-    return datetime.fromtimestamp(at_s, UTC)

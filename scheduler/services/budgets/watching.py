@@ -13,6 +13,7 @@ from django.db.models import F, Q
 
 from scheduler import events
 from scheduler.models import Attempt, Budget, BudgetAlert, Enforcement, Threshold
+from scheduler.selectors.sharing.periods import to_renew
 from scheduler.selectors.sharing.reckoning import Standing, foresee, standings
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.budgets.renewing import renew_budget
@@ -37,9 +38,8 @@ def watch_budgets(*, now: datetime) -> int:
     runs = Q(valid_from__lte=now, valid_until__gt=now) & (
         Q(looked_at__isnull=True) | Q(looked_at__lte=now - LOOK_EVERY)
     )
-    renews = Q(valid_until__lte=now, renewed_at__isnull=True) & ~Q(renewal="")
     is_over = Q(valid_until__lte=now, carry_percent__gt=0, carried_on_at__isnull=True)
-    due = list(Budget.objects.filter(runs | renews | is_over).select_related("account"))
+    due = list(Budget.objects.filter(runs | to_renew(now) | is_over).select_related("account"))
     if not due:
         return 0
     running = [budget for budget in due if budget.valid_until > now]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import IO
 
@@ -40,7 +40,7 @@ class Made:
     rows: int
     size: int
     digest: str
-    scope: Mapping[str, object] = field(default_factory=dict)
+    scope: Mapping[str, object]
 
 
 @transaction.atomic

@@ -17,6 +17,7 @@ from scheduler.money import STEPS, cost_of
 from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.bookings.requested import booked_then
 from scheduler.services.sharing.effective import Effective, effective_of
+from scheduler.services.sharing.tree import children
 from scheduler.states import RequestKind
 
 MONTH = timedelta(days=30)
@@ -89,7 +90,7 @@ def free_envelope(
     if above is None:
         return 0 if kind is RequestKind.GUARANTEED else None
     # A guarantee is shared with all others of the team, other limits hold for each by itself.
-    team = Q(account__project__team=owner.team) | Q(account__team__parent=owner.team)
+    team = Q(account__in=children(above.account))
     who = team if kind is RequestKind.GUARANTEED else Q(account__project=owner)
     below = list(Quota.objects.filter(who, pool=pool, gpu_model=gpu_model))
     left = least_left(above, below, field, since=max(now, start), until=until)

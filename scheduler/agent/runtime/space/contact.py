@@ -22,11 +22,13 @@ def contact_of(paths: Iterable[str | Path], boot_id: str) -> float:
     """Monotonic seconds of the latest contact in this boot that these files tell; 0.0: of none.
 
     A file may be read while it is written: digits of two moments together are not believed where
-    they lie ahead.
+    they lie ahead. Nor is another user's file, who could keep alive what has to end.
     """
     latest = 0.0
     for path in paths:
         with suppress(OSError, ValueError):
+            if not _is_ours(os.lstat(path)):
+                continue
             boot, _, at = kernel.read_small(path).decode().partition(" ")
             if boot == boot_id and float(at) <= time.monotonic():
                 latest = max(latest, float(at))
@@ -45,12 +47,15 @@ def write_contact(path: Path, boot_id: str, at: float) -> None:
         os.close(target)
 
 
+def _is_ours(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+
+
 def _opened(path: Path) -> int:
     """The file, made if there is none; in a folder for everybody another's is not taken for it."""
     with suppress(OSError):
         target = os.open(path, _FLAGS)
-        found = os.fstat(target)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1:
+        if _is_ours(os.fstat(target)):
             return target
         os.close(target)
     with suppress(FileNotFoundError):

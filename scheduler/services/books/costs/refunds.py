@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 
 from django.db.models import Exists, OuterRef
@@ -27,10 +27,6 @@ from scheduler.services.books import reading
 from scheduler.states import MADE_TO_MOVE
 
 
-def _moment(at_s: int) -> datetime:
-    return datetime.fromtimestamp(at_s, UTC)
-
-
 def credit_preempted(month: Month, window: Window, tiers: Intervals, tallies: Tallies) -> None:
     """Take off what preempted or resized attempts ran last and had not saved, up to `refund_s`.
 
@@ -45,8 +41,8 @@ def credit_preempted(month: Month, window: Window, tiers: Intervals, tallies: Ta
         Attempt.objects.filter(
             Exists(there),
             end_reason__in=sorted(MADE_TO_MOVE),
-            ended_at__gte=_moment(month.start_s),
-            ended_at__lt=_moment(month.end_s),
+            ended_at__gte=reading.moment_of(month.start_s),
+            ended_at__lt=reading.moment_of(month.end_s),
         ).values_list("pk", "checkpoint_at")
     )
     held = reading.held_in(month, tiers, attempts=sorted(saved))
