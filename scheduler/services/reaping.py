@@ -123,9 +123,12 @@ def finish_drains(*, now: datetime) -> int:
     count = 0
     for node in _IDLE.read():
         with transaction.atomic():
-            count += transitions.move_node(
-                node, NodeState.DRAINED, now=now, kind="drained", reason=node.state_reason
-            )
+            lock_node(node.pk)
+            # It may have been resumed and drained anew, with a job between.
+            if still := _idle().filter(pk=node.pk).first():
+                count += transitions.move_node(
+                    still, NodeState.DRAINED, now=now, kind="drained", reason=still.state_reason
+                )
     return count
 
 
@@ -191,23 +194,30 @@ def _stop(attempt_id: int, reason: EndReason, now: datetime, *, if_still: _Still
 def quarantine_unstoppable(*, now: datetime) -> int:
     """Nodes that are heard and yet do not end what they were asked to stop get no more work."""
     count = 0
-    for placement in _STUCK.read(now - timedelta(seconds=_UNSTOPPABLE_S)):
-        attempt = placement.attempt
-        since = attempt.stopping_at
-        waited = CLOCK.age(since, now) if since else timedelta(0)
-        if waited < timedelta(seconds=attempt.stop_grace_s + _UNSTOPPABLE_S):
+    asked_before = now - timedelta(seconds=_UNSTOPPABLE_S)
+    for placement in _STUCK.read(asked_before):
+        if not _had_its_time(placement.attempt, now):
             continue
         with transaction.atomic():
-            count += placement.node.state == NodeState.READY and transitions.move_node(
-                placement.node,
+            lock_node(placement.node_id)
+            # It may have ended at last, or been given more time.
+            still = _asked_before(asked_before).filter(pk=placement.pk).first()
+            count += bool(still and _had_its_time(still.attempt, now)) and transitions.move_node(
+                still.node,
                 NodeState.QUARANTINED,
                 now=now,
                 kind="node_quarantined",
-                reason=f"it was asked to stop job #{attempt.job_id} and does not",
+                reason=f"it was asked to stop job #{still.attempt.job_id} and does not",
                 # Kept over a silence, from which a node without a trouble returns by itself.
                 trouble=Trouble.DOES_NOT_STOP,
             )
     return count
+
+
+def _had_its_time(attempt: Attempt, now: datetime) -> bool:
+    since = attempt.stopping_at
+    waited = CLOCK.age(since, now) if since else timedelta(0)
+    return waited >= timedelta(seconds=attempt.stop_grace_s + _UNSTOPPABLE_S)
 
 
 def _asked_before(when: datetime) -> QuerySet[Placement]:

@@ -12,9 +12,10 @@ from accounts import services as accounts
 from accounts.models import Team, User
 from accounts.trees import teams_below, ways_up
 from scheduler import events
-from scheduler.models import Account, Attempt, Quota, SchedulerLease
+from scheduler.models import Account, Attempt, Quota
 from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.keeping.pledging import give_back_below
 from scheduler.services.sharing.tree import account_of, parent_of
@@ -29,7 +30,7 @@ def move_team(*, actor: User, team: Team, parent: Team | None, now: datetime | N
     force above its old or its new place: what they are committed to stays where they began. Raises
     Invalid where the team's guarantee does not fit into its new parent's.
     """
-    list(SchedulerLease.objects.select_for_update())
+    lock_starts()
     before = ways_up([team.pk])[team.pk]
     moved = accounts.move_team(actor=actor, team=team, parent=parent)
     after = ways_up([team.pk])[team.pk]

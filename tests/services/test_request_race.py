@@ -12,7 +12,7 @@ from django.db import connection, connections, transaction
 from accounts.errors import DomainError
 from accounts.models import Role
 from accounts.services import add_member
-from scheduler.models import Grant, Quota, QuotaRequest, RequestDecision
+from scheduler.models import Grant, Quota, QuotaRequest, RequestDecision, SchedulerLease
 from scheduler.services.errors import Conflict
 from scheduler.services.requesting.asking import (
     answer_request,
@@ -22,7 +22,9 @@ from scheduler.services.requesting.asking import (
 from scheduler.services.requesting.deciding import decide_request
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.limits import set_quota
+from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from tests import factories, scenes
+from tests.locks import wait_until_somebody_waits
 from tests.requesting import DAY_S, WORDS, ask
 from tests.scenes import at
 
@@ -61,6 +63,45 @@ def test_of_two_deciders_at_once_one_wins(root, team, project, alice, lead):
     asked.refresh_from_db()
     assert RequestDecision.objects.count() == 1
     assert Grant.objects.count() == (asked.state == "approved")
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_a_first_guarantee_waits_for_starts_before_it_locks_accounts(
+    root, team, project, alice, lead
+):
+    scenes.build_cluster(root, gpus=16)
+    asked = ask(alice, project)
+    asked = decide_request(
+        actor=lead, request_id=asked.pk, version=asked.version, outcome="approve"
+    )
+    account_of(team), account_of(project)
+    has_first, problems = threading.Event(), []
+
+    def start() -> None:
+        # As a start does it: the lease, then what its accounts hold.
+        try:
+            with transaction.atomic():
+                list(SchedulerLease.objects.select_for_update())
+                has_first.set()
+                wait_until_somebody_waits()
+                locked(on_the_way([(project.pk, team.pk)]))
+        except Exception as problem:
+            problems.append(problem)
+        finally:
+            connections.close_all()
+
+    SchedulerLease.objects.create(expires_at=at(0))
+    other = threading.Thread(target=start)
+    other.start()
+    assert has_first.wait(30)
+    decided = decide_request(
+        actor=root, request_id=asked.pk, version=asked.version, outcome="approve"
+    )
+    other.join(60)
+    assert not other.is_alive() and not problems
+    assert decided.state == "approved"
 
 
 def _try_anything(rng: random.Random, people, request: QuotaRequest, now) -> None:

@@ -8,7 +8,8 @@ from django.db import transaction
 
 from accounts.services import audit
 from scheduler import events
-from scheduler.models import Budget, Renewal, SchedulerLease
+from scheduler.models import Budget, Renewal
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.budgets import subject_of
 from scheduler.services.sharing.committing import begin_budget
 from scheduler.services.sharing.keeping.rules import MONTHS, months_later
@@ -32,7 +33,7 @@ def renew_budget(budget: Budget, *, now: datetime) -> int:
     It begins with what was used in its period already and holds the worst case of what runs; what
     is carried over is added by whoever carries over. A budget set by hand for the time after stays.
     """
-    list(SchedulerLease.objects.select_for_update())
+    lock_starts()
     row = Budget.objects.select_for_update().get(pk=budget.pk)
     if row.renewed_at is not None or not row.renewal:
         return 0

@@ -11,11 +11,12 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.selectors.rates import current_rates
 from scheduler import events
-from scheduler.models import Allocation, Claim, Device, SchedulerLease
+from scheduler.models import Allocation, Claim, Device
 from scheduler.models.cluster import slot_model
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_node_event, tell_of_node
 from scheduler.services.nodes.register import require_operator
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.spec.values import WHOLE_MILLI
 
@@ -41,7 +42,7 @@ def cut_card(
     require_operator(actor)
     now = now or timezone.now()
     # Who starts jobs holds this row too, so that nothing is placed here meanwhile.
-    list(SchedulerLease.objects.select_for_update())
+    lock_starts()
     card = Device.objects.select_for_update(of=("self",)).select_related("node").get(pk=device.pk)
     _check(card, slots, isolation)
     _refuse_in_use(card)

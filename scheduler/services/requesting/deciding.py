@@ -20,14 +20,13 @@ from scheduler.services.requesting.granting import carry_out
 from scheduler.services.requesting.policies import rule_of
 from scheduler.services.requesting.rights import (
     consents,
+    lock_accounts_of,
     locked_row,
-    owner_of,
     require_decider,
     stale,
 )  # fmt: skip
 from scheduler.services.requesting.routing import enter_step, still_to_do
 from scheduler.services.requesting.timeline import note, tell_asker
-from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from scheduler.services.transitions import move_request
 from scheduler.states import (
     DENY_WORDS,
@@ -100,11 +99,7 @@ def decide_request(
     if request.state not in REVIEW_STATES:
         raise Conflict(f"{request} waits for no decision now.", code="not_in_review")
     step, giver = require_decider(actor, request)
-    # Whoever gives away what a team has does so alone: from the root down, as starts lock them.
-    owner = owner_of(request)
-    account_of(owner)
-    project_id = request.project_id or 0
-    locked(on_the_way([(project_id, request.team_id)]))
+    lock_accounts_of(request)
     offer = offer_of(request)
     verdict = _checked(offer, outcome, amount, valid_until, reason_code, comment, now)
     _store(request, (actor, giver), step, offer, verdict, now)

@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.models import Booking, Budget, Grant, Quota, QuotaRequest, SchedulerLease
+from scheduler.models import Booking, Budget, Grant, Quota, QuotaRequest
 from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.selectors.calendar.bookings import may_book
 from scheduler.selectors.sharing.promised.granted import least_room
@@ -32,6 +32,7 @@ from scheduler.services.requesting.amounts import (
 from scheduler.services.requesting.rights import locked_request, locked_row, owner_of
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
 from scheduler.services.rows.counters import room_for_more
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.budgets import may_set_budget
 from scheduler.services.sharing.grants import give_grant, revoke_grant
 from scheduler.services.sharing.guard import counts_now
@@ -126,7 +127,7 @@ def _quota(request: QuotaRequest, kind: RequestKind) -> Quota:
     owner = owner_of(request)
     quota = quota_for(owner, request.pool, request.gpu_model)
     if quota is None and kind is RequestKind.GUARANTEED:
-        list(SchedulerLease.objects.select_for_update())
+        lock_starts()
         quota = Quota.objects.create(
             account=account_of(owner), pool=request.pool, gpu_model=request.gpu_model
         )

@@ -15,6 +15,8 @@ from accounts.models import Delegation, DelegationScope, Project, Team, User
 from accounts.permissions import acting_for, can, people_who_can, projects_visible_to
 from scheduler.models import QuotaRequest, RequestDecision
 from scheduler.services.errors import Conflict, Forbidden, NotFound
+from scheduler.services.rows.locking import lock_starts
+from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from scheduler.states import Outcome, ReviewStep
 
 _ACTION = {
@@ -183,6 +185,13 @@ def locked_row(request_id: int) -> QuotaRequest:
     if request is None:
         raise NotFound("There is no such request for you.")
     return request
+
+
+def lock_accounts_of(request: QuotaRequest) -> None:
+    """Whoever gives away what a team has does so alone; in the order of starts."""
+    lock_starts()
+    account_of(owner_of(request))
+    locked(on_the_way([(request.project_id or 0, request.team_id)]))
 
 
 def stale(request: QuotaRequest) -> Conflict:

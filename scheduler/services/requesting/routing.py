@@ -20,10 +20,10 @@ from scheduler.services.requesting.rights import (
     can_be_shared_out,
     deciders,
     have_said_yes,
+    lock_accounts_of,
     owner_of,
 )
 from scheduler.services.requesting.timeline import note, tell_asker, tell_deciders
-from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from scheduler.services.transitions import move_request
 from scheduler.states import STATE_OF_STEP, Outcome, RequestKind, RequestState, ReviewStep
 
@@ -98,9 +98,7 @@ def begin_review(request: QuotaRequest, *, now: datetime) -> bool:
     routing = routing_of(request.kind)
     is_automatic = _is_automatic(request, asked, routing)
     if is_automatic:
-        # As for a decision: whoever gives away what a team has does so alone.
-        account_of(owner_of(request))
-        locked(on_the_way([(request.project_id or 0, request.team_id)]))
+        lock_accounts_of(request)
     steps = steps_for(request, asked, asked.amount, routing, now=now)
     if is_automatic and steps == [ReviewStep.LEAD] and _has_left(request, asked, routing, now):
         try:

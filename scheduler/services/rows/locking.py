@@ -10,7 +10,15 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from scheduler.models import Attempt, Device, Node, Placement
+from scheduler.models import Attempt, Device, Node, Placement, SchedulerLease
+
+
+def lock_starts() -> None:
+    """Let no start commit before this transaction ends: what accounts hold stays as it is read.
+
+    Before any account, as starts do it: they hold this row first of all.
+    """
+    list(SchedulerLease.objects.select_for_update())
 
 
 def lock_node(node_id: int) -> None:

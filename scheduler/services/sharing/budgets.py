@@ -16,15 +16,11 @@ from accounts.services import audit
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
-from scheduler.models import (
-    Account,
-    Budget,
-    CommitsAt,
-    SchedulerLease,
-)
+from scheduler.models import Account, Budget, CommitsAt
 from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.rows.counters import MOST_LIMIT
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.committing import begin_budget
 from scheduler.services.sharing.keeping.pledging import give_back_of
 from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
@@ -60,7 +56,7 @@ def set_budget(
     limits = _limits(gpu_hours, amount)
     period: dict[str, Any] = {"valid_from": valid_from, "valid_until": valid_until}
     check_rules(rules, period)
-    list(SchedulerLease.objects.select_for_update())
+    lock_starts()
     account = account_of(owner)
     budget = Budget.objects.select_for_update().filter(account=account, **period).first()
     check_version(version, budget.version if budget else 0)

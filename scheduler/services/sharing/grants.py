@@ -12,10 +12,11 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import pictured, record
 from scheduler import events
-from scheduler.models import Grant, Quota, SchedulerLease
+from scheduler.models import Grant, Quota
 from scheduler.selectors.sharing.promised.capacity import grant_shortage
 from scheduler.selectors.sharing.promised.granted import least_room
 from scheduler.services.errors import Conflict, Invalid, NotFound
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.budgets import check_period
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
 from scheduler.services.sharing.rights import about_quota, require_operator
@@ -45,7 +46,7 @@ def add_grant(
     """
     require_operator(actor)
     if guaranteed > 0:
-        list(SchedulerLease.objects.select_for_update())
+        lock_starts()
     asked: dict[str, Any] = {
         "valid_from": valid_from,
         "valid_until": valid_until,

@@ -16,11 +16,12 @@ from django.utils import timezone
 from accounts.models import Project, Team, User
 from accounts.services.audit import pictured, record
 from scheduler import events
-from scheduler.models import Account, Pool, Quota, SchedulerLease
+from scheduler.models import Account, Pool, Quota
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.selectors.sharing.promised.capacity import guarantee_shortage
 from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.errors import Conflict, Invalid, NotFound
+from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.services.sharing.rights import (
@@ -60,7 +61,7 @@ def set_quota(
     wants. Raises Invalid, Conflict if it has changed since.
     """
     is_bound, now = require_quota_setter(actor, owner), now or timezone.now()
-    list(SchedulerLease.objects.select_for_update())
+    lock_starts()
     figures = {
         "guaranteed": guaranteed,
         "borrow_limit": borrow_limit,
