@@ -109,3 +109,13 @@ def test_the_maximum_is_raised_with_what_begins_beside_it(eight, root, project, 
     # Room that a grant of the maximum made is room.
     add_grant(actor=root, quota=own, maximum=1, reason="room", now=at(90), **LATER)
     add_grant(actor=root, quota=own, guaranteed=1, now=at(90), **LATER)
+
+
+def test_a_team_keeps_what_was_granted_below_it(eight, root, team, project, alice, lead):
+    decide(lead, ask(alice, project, amount=6, **LATER))
+    with pytest.raises(Invalid, match=r"guaranteed 6 from 2026-12-30 12:00 UTC; guarantee 6 or"):
+        set_quota(actor=root, owner=team, guaranteed=5, now=at(90))
+    set_quota(actor=root, owner=team, guaranteed=6, now=at(90))
+    set_quota(actor=root, owner=team, guaranteed=7, now=at(90))
+    # Once it is over, the team may have less.
+    set_quota(actor=root, owner=team, guaranteed=1, now=LATER["valid_until"])

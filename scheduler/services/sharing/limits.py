@@ -6,7 +6,7 @@ Lowering a limit stops nobody: it counts for what starts from then on.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,10 +19,10 @@ from scheduler import events
 from scheduler.models import Account, Pool, Quota
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.selectors.sharing.promised.capacity import guarantee_shortage
-from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.guard import counts_now
+from scheduler.services.sharing.keeping.nesting import check_tree
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.services.sharing.rights import (
     about,
@@ -31,7 +31,7 @@ from scheduler.services.sharing.rights import (
     require_quota_setter,
 )
 from scheduler.services.sharing.spans import end_quota, follow_quota
-from scheduler.services.sharing.tree import account_of, children, parent_of
+from scheduler.services.sharing.tree import account_of, parent_of
 from scheduler.spec.schema import MAX_TIME_LIMIT_S
 
 MOST_GPUS = 1_000_000
@@ -79,7 +79,7 @@ def set_quota(
             code="stale_version",
             facts={"seen": quota_stamp(found)},
         )
-    _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound, now=now)
+    check_tree(account, scope, guaranteed, maximum, is_bound=is_bound, now=now)
     _check_capacity(found or Quota(account=account, **scope), guaranteed, now)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
@@ -151,67 +151,6 @@ def _check_hours(max_hours: int | None, gpu_model: str) -> None:
             "The longest time holds for all GPU models. Set it on a quota without a model.",
             field="max_hours",
         )
-
-
-def _check_tree(
-    account: Account,
-    scope: Mapping[str, object],
-    guaranteed: int,
-    maximum: int | None,
-    *,
-    is_bound: bool,
-    now: datetime,
-) -> None:
-    """What is guaranteed below must be guaranteed above, and no maximum lie above its parent's."""
-    parent = parent_of(account)
-    above = Quota.objects.filter(account=parent, **scope).first() if parent else None
-    if is_bound and guaranteed and not (above and above.guaranteed):
-        raise Invalid(
-            "Your team is guaranteed nothing of these to give from. Ask for that first.",
-            field="guaranteed",
-        )
-    if parent is not None and above is not None:
-        if above.guaranteed:
-            siblings = list(Quota.objects.filter(account__in=children(parent), **scope))
-            _check_left(above, siblings, account, guaranteed, now)
-        if maximum is not None and above.maximum is not None and maximum > above.maximum:
-            raise Invalid(
-                f"A maximum of {maximum} has no effect: that of the account above is "
-                f"{above.maximum}.",
-                field="maximum",
-            )
-    below = sum(q.guaranteed for q in Quota.objects.filter(account__in=children(account), **scope))
-    if guaranteed and guaranteed < below:
-        raise Invalid(
-            f"The accounts below are guaranteed {below}; guarantee that much or lower theirs.",
-            field="guaranteed",
-        )
-    if maximum is not None and maximum < below:
-        raise Invalid(
-            f"The accounts below are guaranteed {below}, above this maximum. Lower those first.",
-            field="maximum",
-        )
-
-
-def _check_left(
-    above: Quota, siblings: Sequence[Quota], account: Account, guaranteed: int, now: datetime
-) -> None:
-    """Raises Invalid where more becomes guaranteed than the account above has left, now or once a
-    grant begins or ends. A lower guarantee always may: it stops nobody."""
-    own = next((one for one in siblings if one.account_id == account.pk), None)
-    was = own.guaranteed if own else 0
-    left = least_left(above, siblings, "guaranteed", since=now)
-    if left is None or guaranteed <= was or guaranteed - was <= left.free:
-        return
-    granted = left.granted.get(own.pk, 0) if own else 0
-    its = f" and the {granted} of its grants" if granted else ""
-    then = f" from {left.at:%Y-%m-%d %H:%M} UTC" if left.at > now else ""
-    raise Invalid(
-        f"With the {left.below - was - granted} of the others{its}{then} this guarantees more "
-        f"than the {left.above} of the account above. Raise that one first, or give "
-        f"{was + max(0, left.free)} at most.",
-        field="guaranteed",
-    )
 
 
 def _check_capacity(quota: Quota, guaranteed: int, now: datetime) -> None:
