@@ -21,6 +21,7 @@ from portal.reports.books import making, sending
 from portal.reports.books.making import make_report_files
 from portal.reports.ranges import asked_range
 from scheduler.models import ReportFile
+from scheduler.selectors.kept.reports import report_files_of
 from scheduler.services.kept import reports as kept
 from scheduler.services.kept.reports import (
     MOST_WAITING,
@@ -246,4 +247,11 @@ def test_a_file_goes_with_the_right_it_was_made_with(client, root, carol, closed
     assert client.get(f"/finance/exports/{row.pk}/").status_code == 200
     take_role(actor=root, user=carol, role=grant.role)
     assert client.get("/finance/reports/job-cost/").status_code == 200
+    assert client.get(f"/finance/exports/{row.pk}/").status_code == 404
+    # It is not offered either; nor is what an older version could make.
+    assert report_files_of(carol) == []
+    give_role(actor=root, user=carol, role="finance")
+    assert report_files_of(carol) == [row]
+    ReportFile.objects.filter(pk=row.pk).update(slug="gone")
+    assert report_files_of(carol) == []
     assert client.get(f"/finance/exports/{row.pk}/").status_code == 404
