@@ -105,13 +105,16 @@ StackMaker = Callable[..., LiveStack]
 def running_stack(
     nodes: tuple[LocalNode, ...] = TWO_NODES, **environment: str
 ) -> Iterator[LiveStack]:
-    """A stack of its own in a temporary folder, with the demonstration's people."""
+    """A stack of its own in a temporary folder, with the demonstration's people; `{port}` in the
+    environment is its own."""
     folder = Path(tempfile.mkdtemp(prefix="trainyard-", dir="/tmp"))
     # Jobs have user ids of their own; they must be able to pass.
     folder.chmod(0o711)
+    port = free_port() or 0
+    environment = {name: text.replace("{port}", str(port)) for name, text in environment.items()}
     environment |= lay_tables(folder / "state")
     options = StackOptions(
-        port=free_port() or 0,
+        port=port,
         nodes=nodes,
         environment={**FAST_CALLERS, "TRAINYARD_ALLOW_FILE_GIT": "true", **environment},
         with_demo=True,

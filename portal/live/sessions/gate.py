@@ -145,6 +145,7 @@ async def _say(
 ) -> None:
     """A page of one sentence and a way on: `back`, by itself `again`, or a button that `ask`s."""
     said = {"text": text, "back": back, "again": again, "ask": ask, "status": status}
+    said["home"] = f"{settings.PUBLIC_URL}/"
     page = render_to_string("sessions/gate.html", said)
     policy = _POLICY.replace(b"form-action 'none'", b"form-action 'self'")
     # Without a referrer the form would not tell its origin either.
