@@ -95,7 +95,7 @@ def test_what_is_late_or_down_says_what_to_do(
         Job.objects.filter(pk=job.pk).update(wait_reason="evaluating")
         OutboundMail.objects.create(
             key=str(number), person=alice, subject="x", text="x", created_at=now - 3 * hour,
-            not_before=now - 3 * hour,
+            not_before=now + hour / 2, tries=5,
         )  # fmt: skip
     Reconciliation.objects.create(at=now, holds=False)
     InvariantCheck.objects.create(

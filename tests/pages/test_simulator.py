@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.models import Job, PoolRule, Scenario
+from scheduler.services.sharing.policies import set_pool_policy
 from scheduler.services.simulating.scenarios import simulate_scenarios
 from tests import scenes
 
@@ -55,6 +56,19 @@ def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
     assert not Scenario.objects.exists()
     with django_assert_max_num_queries(9):
         client.get(HERE)
+
+
+def test_what_it_leaves_open_of_the_pools_rule_stays(client, operator, past):
+    pool = past.node(1).pool
+    set_pool_policy(actor=operator, pool=pool, name="fifo", head_patience_s=60, preempts=False)
+    client.force_login(operator)
+    ask(client, placement="pack", name="closer together")
+    simulate_scenarios()
+    page = client.get(f"{HERE}{Scenario.objects.get().pk}/")
+    assert len(page.context["wanted"]) == 1
+    client.post(f"{HERE}{Scenario.objects.get().pk}/apply/")
+    rule = PoolRule.objects.get(pool=pool, ended_at=None)
+    assert (rule.name, rule.placement, rule.head_patience_s) == ("fifo", "pack", 60)
 
 
 @pytest.mark.once

@@ -77,7 +77,8 @@ def wellbeing(viewer: User, *, now: datetime) -> Wellbeing:
     waiting = Q(sent_at__isnull=True, given_up_at__isnull=True)
     mails = OutboundMail.objects.order_by().aggregate(
         mails_waiting=Count("pk", filter=waiting),
-        mail_due_since=Min("not_before", filter=waiting),
+        # Each try that fails puts off the next one: what is due is told by the mail's own age.
+        mail_due_since=Min("created_at", filter=waiting),
         mails_given_up=Count("pk", filter=Q(given_up_at__gt=now - GIVEN_UP_WITHIN)),
     )
     nodes = Node.objects.exclude(state=NodeState.RETIRED).order_by("state").values_list("state")

@@ -16,7 +16,7 @@ from accounts.selectors.rates import rates_over
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.engine.policy import PlacementRule, Policy
+from scheduler.engine.policy import Order, PlacementRule, Policy
 from scheduler.models import Pool, PoolRule, Scenario
 from scheduler.selectors.traces import Window, pools_with_gpus, window_of
 from scheduler.services.errors import Conflict, Invalid
@@ -119,10 +119,14 @@ def policy_wanted(scenario: Scenario) -> dict[str, Any]:
     policy = policy_of_pool(scenario.pool)
     # Said, not left to the order's own default: as it was replayed.
     preempts = said["preempt"] == "yes" if "preempt" in said else policy.preempts
+    name = said.get("policy") or str(policy.order)
+    # Where running jobs are rearranged patience would be refused: it has no effect.
+    rearranges = Policy(order=Order(name), preempts=preempts).rearranges
     return {
-        "name": said.get("policy") or str(policy.order),
+        "name": name,
         "placement": said.get("placement") or (rule.placement if rule else ""),
         "preempts": preempts,
+        "head_patience_s": rule.head_patience_s if rule and not rearranges else None,
     }
 
 
