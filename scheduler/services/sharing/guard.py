@@ -69,18 +69,24 @@ def charge_starts(
         return
     lines = lines_of(projects)
     for account in accounts:
-        _check_caps(account, [jobs[one.job_id] for one in attempts], lines)
+        _check_caps(account, [jobs[one.job_id] for one in attempts], devices, lines)
     _charge_quotas(accounts, jobs, devices, lines, now)
     _commit_budgets(accounts, attempts, jobs, devices, lines, now)
 
 
-def _check_caps(account: Account, jobs: Sequence[Job], lines: Lines) -> None:
+def _check_caps(
+    account: Account, jobs: Sequence[Job], devices: Mapping[int, Sequence[int]], lines: Lines
+) -> None:
     if account.max_gpus_per_job is None and account.max_running is None:
         return
     mine = [job for job in jobs if account.key in lines[job.project_id]]
     most = account.max_gpus_per_job
-    if most is not None and any(job.gpus * job.gpu_milli > most * WHOLE_MILLI for job in mine):
-        raise LimitReached(f"{account}: more than {most} GPUs for one job")
+    if most is not None and mine:
+        # What it got: an elastic job may start with fewer nodes than it could use.
+        kind_of = _kinds([pk for job in mine for pk in devices[job.pk]])
+        taken = (sum(kind_of[pk][1] for pk in devices[job.pk]) for job in mine)
+        if any(milli > most * WHOLE_MILLI for milli in taken):
+            raise LimitReached(f"{account}: more than {most} GPUs for one job")
     if account.max_running is not None and mine:
         live = Attempt.objects.filter(
             below(account, "job__project"), state__in=LIVE_ATTEMPT_STATES
@@ -100,9 +106,7 @@ def _charge_quotas(
     if not quotas:
         return
     of = {account.pk: account for account in accounts}
-    every = [device for ids in devices.values() for device in ids]
-    rows = Device.objects.filter(pk__in=every).values_list("pk", "model", "milli")
-    kind_of = {pk: (model, milli) for pk, model, milli in rows}
+    kind_of = _kinds([device for ids in devices.values() for device in ids])
     allowed = effective_of(quotas, now=now)
     for quota in quotas:
         taken = [
@@ -115,6 +119,11 @@ def _charge_quotas(
         ]
         if taken:
             _raise_held(quota, taken, _ceiling(of[quota.account_id], allowed[quota.pk]))
+
+
+def _kinds(devices: Sequence[int]) -> dict[int, Kind]:
+    rows = Device.objects.filter(pk__in=devices).values_list("pk", "model", "milli")
+    return {pk: (model, milli) for pk, model, milli in rows}
 
 
 def _ceiling(account: Account, allowed: Effective) -> int | None:
