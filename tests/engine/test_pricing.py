@@ -107,6 +107,7 @@ def test_the_cheapest_node_is_found_without_pricing_all_of_them(jobs, data):
         memory_free_mib=ints([0] * NODES),
         changes=ints([0] * NODES),
         in_pool=[flags([True] * NODES)],
+        is_closed=flags([False] * NODES),
     )
     cheapest = Cheapest(board, 0, shares, Prices(shares, floats(price), 1))
     request = classes_of(draw("a .", jobs=[job(1)]).waiting).requests[0]

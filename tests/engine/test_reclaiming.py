@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Order, Policy
-from scheduler.engine.snapshot import NONE, Snapshot, ints
+from scheduler.engine.snapshot import NONE, Snapshot, flags, ints
 from scheduler.states import Tier
 from tests.builders import DrawnJob, draw, job
 from tests.engine.owners import DrawnLimit, limit, shared_by
@@ -61,6 +61,20 @@ def test_the_newest_of_what_is_borrowed_is_given_back_and_says_to_whom() -> None
         "lost_s": 600,
     }
     assert plan_cycle(snapshot, Policy()).stops == ()
+
+
+def test_who_takes_back_does_not_come_beside_a_job_that_has_its_node_alone() -> None:
+    snapshot = lent(
+        draw("a 111.", "b 2222", jobs=[job(5, "1x1")]),
+        job(1, "1x3"),
+        job(2, "1x4"),
+        owners={1: "vision", 2: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=4), limit("speech", guaranteed=0)],
+    )
+    is_exclusive = flags(snapshot.held.job == 1)
+    snapshot = replace(snapshot, held=replace(snapshot.held, is_exclusive=is_exclusive))
+    plan = plan_cycle(snapshot, TIERS)
+    assert stops(plan) == [(2, 5)] and starts(plan) == {5: [102]}
 
 
 def test_among_the_borrowed_who_loses_least_goes() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.preempting.stakes import lost_work_s
+from scheduler.engine.snapshot import flags
 from scheduler.states import Tier
 from tests.builders import draw, job
 from tests.engine.stopping import PROMISED, TIERS, live, starts, stops
@@ -126,6 +129,33 @@ def test_gpus_of_another_model_help_nobody():
     snapshot = draw("a 1111 model=A100", "b 2222", jobs=[job(3, "1x4", model="A100", tier=URGENT)])
     jobs = [job(1, "1x4"), job(2, "1x4")]
     assert stops(plan_cycle(live(snapshot, *jobs), TIERS)) == [(1, 3)]
+
+
+def alone(snapshot, *jobs: int):
+    """The snapshot, with the nodes of these jobs theirs alone."""
+    held = snapshot.held
+    is_exclusive = flags(np.isin(held.job, jobs))
+    return replace(snapshot, held=replace(held, is_exclusive=is_exclusive))
+
+
+def test_nobody_comes_beside_a_job_that_has_its_node_alone():
+    """The fourth GPU of its node is in order again: who is urgent stops somebody elsewhere."""
+    urgent = job(9, "1x1", tier=Tier.URGENT)
+    snapshot = alone(draw("a 111.", "b 2222", jobs=[urgent]), 1)
+    plan = plan_cycle(live(snapshot, job(2, "1x4", tier=Tier.EXPLORATORY)), TIERS)
+    assert stops(plan) == [(2, 9)] and starts(plan) == {9: [102]}
+    among = job(1, "1x3", tier=Tier.URGENT), job(2, "1x4", tier=Tier.EXPLORATORY)
+    plan = plan_cycle(live(snapshot, *among), TIERS)
+    assert stops(plan) == [(2, 9)] and starts(plan) == {9: [102]}
+
+
+@pytest.mark.parametrize("shape", ["1x4", "2x4", "1x3"])
+def test_who_stops_a_job_that_has_its_node_alone_gets_all_of_the_node(shape):
+    wide = job(9, shape, tier=Tier.URGENT, cpus=60)
+    snapshot = alone(draw("a 111.", "b 222.", jobs=[wide], held_cpus=2), 1, 2)
+    among = [job(1, "1x3"), job(2, "1x3")]
+    plan = plan_cycle(live(snapshot, *among), TIERS)
+    assert len(stops(plan)) == len(starts(plan)[9]) == int(shape[0])
 
 
 def test_nodes_kept_for_a_head_of_its_own_tier_are_left_alone():

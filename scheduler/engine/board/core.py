@@ -168,6 +168,14 @@ class Board:
             serves = flags(serves & self.cards.allow(request, rows))
         return serves
 
+    def free_for_others(self, model: int) -> tuple[Ints, Ints, Ints]:
+        """GPUs of a model, cpus and memory by node, nothing of a node that is somebody's alone."""
+        free = self.free_gpus[model], self.cpus_free, self.memory_free_mib
+        if not self._has_closed:
+            return ints(free[0]), free[1], free[2]
+        gpus, cpus, memory_mib = (ints(np.where(self.is_closed, 0, column)) for column in free)
+        return gpus, cpus, memory_mib
+
     def shares_cards(self, model: int) -> Flags:
         """Nodes with a shareable device of the model, in order or not."""
         devices = self.snapshot.devices

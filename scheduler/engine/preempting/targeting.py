@@ -225,12 +225,9 @@ class Targeting:
 
     def _wanted(self, shape: Request) -> tuple[tuple[Ints, int], ...]:
         """GPUs, cpus and memory: free by node, and needed."""
-        board = self.board
-        return (
-            (board.free_gpus[shape.model], shape.gpus),
-            (board.cpus_free, shape.cpus),
-            (board.memory_free_mib, shape.memory_mib),
-        )
+        need = shape.gpus, shape.cpus, shape.memory_mib
+        gpus, cpus, memory_mib = zip(self.board.free_for_others(shape.model), need, strict=True)
+        return gpus, cpus, memory_mib
 
     def resources(self, shape: Request, rows: Ints) -> tuple[tuple[Ints, Ints, int], ...]:
         """GPUs, cpus and memory: free by node, given back by share, and needed."""
@@ -244,10 +241,18 @@ class Targeting:
         """The shares, with what each gives back of a model."""
         if model not in self._shares:
             held, rows = self.board.snapshot.held, self._held_row
-            freed = (self._gpus_of(model)[rows], held.cpus[rows], held.memory_mib[rows])
+            own = (self._gpus_of(model)[rows], held.cpus[rows], held.memory_mib[rows])
+            freed = self._with_all_around(model, own)
             first = ints(np.searchsorted(self.node, np.arange(len(self.board.changes) + 1)))
             self._shares[model] = Shares(self.job, self.node, self._span[self.job], freed, first)
         return self._shares[model]
+
+    def _with_all_around(self, model: int, freed: tuple[Ints, ...]) -> tuple[Ints, ...]:
+        """Who has a node alone gives back with its share what nobody has of it."""
+        board, alone = self.board, self.board.is_closed[self.node]
+        free = board.free_gpus[model], board.cpus_free, board.memory_free_mib
+        around = (np.maximum(0, column[self.node]) * alone for column in free)
+        return tuple(ints(own + more) for own, more in zip(freed, around, strict=True))
 
     def _rows_of(self, jobs: Ints) -> Ints:
         """The shares of these jobs (rows)."""

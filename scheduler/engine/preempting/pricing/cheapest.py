@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.preempting.pricing.sums import Exit, Prices, Shares
-from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags, ints
 
 # After so many nodes in vain, columns are faster.
 _MOST_LOOKS = 64
@@ -103,9 +103,11 @@ class Cheapest:
 
     def _price(self, node: int, need: Need) -> tuple[float, list[int]] | None:
         """What room for so much costs there and who has to go for it; None for never."""
-        free_gpus, free_cpus, free_mib = self._free
-        gpus, cpus = float(need[0] - free_gpus[node]), float(need[1] - free_cpus[node])
-        mib = float(need[2] - free_mib[node])
+        gpus, cpus, mib = (float(amount) for amount in need)
+        if not self._board.is_closed[node]:
+            free_gpus, free_cpus, free_mib = self._free
+            gpus, cpus = gpus - float(free_gpus[node]), cpus - float(free_cpus[node])
+            mib -= float(free_mib[node])
         price, victims = 0.0, list[int]()
         if gpus <= 0 and cpus <= 0 and mib <= 0:
             return price, victims
@@ -123,7 +125,8 @@ class Cheapest:
         if (pool, gpus) not in self._ranked:
             self._prices.update(self._may_go)
             nothing = np.zeros_like(self._changes)
-            cost = self._prices.of_nodes([gpus - self._free[0], nothing, nothing])
+            free = np.where(self._board.is_closed, 0, self._free[0])
+            cost = self._prices.of_nodes([ints(gpus - free), nothing, nothing])
             self._ranked[pool, gpus] = Ranking(np.flatnonzero(self._board.in_pool[pool]), cost)
         return self._ranked[pool, gpus]
 
