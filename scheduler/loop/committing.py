@@ -13,12 +13,13 @@ from django.db import DatabaseError
 from scheduler.engine.explaining.standing import Standing
 from scheduler.engine.plan import Plan, PlannedPlacement, SlotKind, Waits
 from scheduler.engine.plan import Start as PlannedStart
-from scheduler.engine.snapshot import Snapshot
+from scheduler.engine.snapshot import Snapshot, ints
 from scheduler.loop.loading import Loaded
 from scheduler.services.bookings import note_nodes
 from scheduler.services.errors import LeaseLost
 from scheduler.services.placing import Start, hold_poisoned, start_attempts
 from scheduler.services.rows.placed import PlacedOn
+from scheduler.services.sharing.guard import Refusals
 from scheduler.services.waits import record_waits
 from scheduler.states import WaitReason
 
@@ -31,6 +32,8 @@ MAX_STARTS = 200
 WAITS_EVERY = timedelta(seconds=1)
 MAX_REASONS = 300
 MAX_FACTS = 100
+# The first time a picture may just have been a moment old.
+FIRST_REST, LONGEST_REST = timedelta(seconds=5), timedelta(minutes=5)
 _NOTHING: Mapping[int, Standing] = {}
 _UNPLANNED: Mapping[int, int] = {}
 
@@ -40,10 +43,35 @@ class WaitMemory:
     """What this process wrote last for each waiting job, so that unchanged facts cost nothing.
 
     Empty at first: then everything is offered once, and `record_waits` compares with the rows.
+    `resting`: jobs whose start a limit refused that the engine had not seen, how often, and until
+    when they are left out of plans: longer from time to time, so that nobody is stopped for them
+    again and again.
     """
 
     facts: dict[int, tuple[object, ...]] = field(default_factory=dict)
     written_at: datetime | None = None
+    resting: dict[int, tuple[int, datetime]] = field(default_factory=dict)
+
+    def without_resting(self, snapshot: Snapshot, now: datetime) -> Snapshot:
+        """The snapshot without those that rest now; who waits no more is forgotten."""
+        if not self.resting:
+            return snapshot
+        ids = snapshot.waiting.id
+        waiting = self.resting.keys() & set(ids.tolist())
+        self.resting = {job: self.resting[job] for job in waiting}
+        rest = [job for job, (_, until) in self.resting.items() if now < until]
+        return snapshot.only(ints(np.flatnonzero(~np.isin(ids, rest))))
+
+    def rest(self, refused: Refusals, now: datetime) -> None:
+        """Tell these jobs what they wait for, and leave them out for a while."""
+        for job in refused:
+            times = 1 + self.resting.get(job, (0, now))[0]
+            pause = min(LONGEST_REST, FIRST_REST * 2 ** min(times - 1, 16))
+            self.resting[job] = times, now + pause
+            self.facts.pop(job, None)
+        if refused:
+            waits = [(job, error.reason, error.facts) for job, error in refused.items()]
+            record_waits(waits, now=now)
 
     def is_due(self, now: datetime) -> bool:
         """Whether the last writing is long enough ago."""
@@ -54,27 +82,31 @@ def commit_starts(
     starts: Sequence[PlannedStart],
     standings: Mapping[int, Standing] = _NOTHING,
     limits_s: Mapping[int, int] = _UNPLANNED,
+    memory: WaitMemory | None = None,
     *,
     lease_token: int,
     now: datetime,
 ) -> tuple[int, int]:
     """Make the starts fact, each whole or not; returns how many, and how many were dropped.
 
-    `limits_s`: for how long they were planned, by job.
+    `limits_s`: for how long they were planned, by job. Whom a limit keeps from it rests.
     If a job's own row makes a batch impossible, its starts are committed one by one and that job
     is held with a reason, so that it cannot stop the others again. Raises LeaseLost.
     """
     orders = [_order(start, standings.get(start.job), limits_s.get(start.job)) for start in starts]
-    started = 0
+    started, refused = 0, Refusals()
     for first in range(0, len(orders), MAX_STARTS):
         batch = orders[first : first + MAX_STARTS]
         try:
-            started += len(start_attempts(batch, lease_token=lease_token, now=now))
+            found = start_attempts(batch, lease_token=lease_token, now=now, refused=refused)
+            started += len(found)
         except (LeaseLost, DatabaseError):
             raise
         except Exception:
             logger.exception("a start cannot be committed; trying them one by one")
             started += sum(_start_alone(order, lease_token, now) for order in batch)
+    if memory is not None:
+        memory.rest(refused, now)
     return started, len(starts) - started
 
 

@@ -131,7 +131,7 @@ class Scheduler:
             loaded = self._load(policy, now)
         load_ms = watch.lap_ms()
         snapshot = self.memories.add_to(loaded.snapshot, policy, now=now)
-        snapshot = with_promises(snapshot, self.kept)
+        snapshot = self.memory.without_resting(with_promises(snapshot, self.kept), now)
         plan = plan_or_hold(snapshot, policy, now=now)
         self.kept = plan.reservations
         plan_ms = watch.lap_ms()
@@ -142,7 +142,7 @@ class Scheduler:
             limits_s = planned_limits(plan.starts, loaded.snapshot)
             starts, rooms = split_starts(plan, loaded.snapshot, limits_s)
             started, dropped = commit_starts(
-                starts, plan.standings, limits_s, lease_token=self.lease.token, now=at
+                starts, plan.standings, limits_s, self.memory, lease_token=self.lease.token, now=at
             )
             stopped = commit_rooms(rooms, lease_token=self.lease.token, now=now)
         except LeaseLost:

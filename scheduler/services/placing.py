@@ -35,7 +35,7 @@ from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.adding import add_objects, add_rows
 from scheduler.services.rows.placed import PlacedOn
-from scheduler.services.sharing.guard import LimitReached, charge_starts
+from scheduler.services.sharing.guard import LimitReached, Refusals, charge_starts
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.spec import units
 from scheduler.states import JobState, NodeState, WaitReason
@@ -59,7 +59,9 @@ class Start:
     time_limit_s: int | None = None
 
 
-def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
+def start_attempts(
+    starts: Sequence[Start], *, lease_token: int, now: datetime, refused: Refusals | None = None
+) -> list[int]:
     """Make the starts fact; returns the ids of the jobs that really started.
 
     1. Check that the lease is still ours, inside the transaction.
@@ -67,25 +69,26 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
     3. Write their attempts, placements and allocations in three statements.
     4. Count them against the limits of their accounts.
     5. If a device or node was taken, a limit lowered or a job's request changed meanwhile, all are
-       refused; then try one by one and drop only what is refused. The next cycle sees the truth.
+       refused; then one by one, and only what is refused is dropped, by limits into `refused`.
     """
     if not starts:
         return []
+    started: list[int] = []
     try:
         started = _start_all(starts, lease_token=lease_token, now=now)
         reach("scheduler.committed")
-        return started
     except _REFUSED:
-        started = []
         for start in starts:
             try:
                 started += _start_all([start], lease_token=lease_token, now=now)
-            except Overtaken:
+            except (LimitReached, Overtaken) as error:
                 # Room that was made for it as it was would be planned for again and again.
                 drop_room(start.job_id, now=now)
-            except _REFUSED:
-                continue
-        return started
+                if refused is not None and isinstance(error, LimitReached):
+                    refused[start.job_id] = error
+            except IntegrityError:
+                pass
+    return started
 
 
 @transaction.atomic
@@ -162,8 +165,7 @@ def _kept_for(jobs: Sequence[int]) -> QuerySet[Claim, tuple[Any, ...]]:
 
 
 _JOBS, _EARLIER = BuiltOnce(_jobs), BuiltOnce(_last_attempts)
-_READY, _KEPT = BuiltOnce(_ready), BuiltOnce(_kept_for)
-_SINCE = BuiltOnce(_open_since)
+_READY, _KEPT, _SINCE = BuiltOnce(_ready), BuiltOnce(_kept_for), BuiltOnce(_open_since)
 
 
 def _after_all_ends(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+
 import pytest
 
-from scheduler.services.sharing.limits import set_caps
-from scheduler.states import JobState
+from accounts.models import Rate
+from scheduler.engine.snapshot import Limits, ints
+from scheduler.loop import cycle as loop_cycle
+from scheduler.loop.loading import load_snapshot
+from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.keeping.rules import BudgetRules
+from scheduler.services.sharing.limits import set_caps, set_quota
+from scheduler.states import JobState, WaitReason, wait_sentence
 from tests.scenes import at, submit
 
 pytestmark = pytest.mark.django_db
@@ -21,3 +31,50 @@ def test_an_elastic_job_starts_with_as_many_nodes_as_a_cap_allows(
     job.refresh_from_db()
     assert job.state == JobState.STARTING
     assert job.attempts.get().placements.count() == 1
+
+
+def test_a_budget_that_stops_at_its_end_has_to_know_what_it_pays_for(
+    scheduler, alice, project, team, root
+):
+    rules = BudgetRules(enforcement="hard_stop")
+    period = {"valid_from": at(-1), "valid_until": at(10**6), "now": at(0)}
+    set_budget(actor=root, owner=team, amount=Decimal(1), rules=rules, **period)
+    job = submit(alice, project, time_limit="24h")
+    rates = list(Rate.objects.all())
+    Rate.objects.all().delete()
+    outcome = scheduler.run_cycle(at(1))
+    assert (outcome.started, outcome.dropped) == (0, 0)
+    job.refresh_from_db()
+    assert job.wait_reason == WaitReason.BUDGET_EXHAUSTED
+    assert wait_sentence(job.wait_reason, job.wait_facts) == (
+        "The budget of vision has money left; the job may take an amount nobody knows, because no "
+        "price is set for its GPUs."
+    )
+    # Until it is spent it pays for whatever has a price, more than is left of it as well.
+    Rate.objects.bulk_create(rates)
+    assert scheduler.run_cycle(at(2)).started == 1
+
+
+def test_who_is_refused_unforeseen_is_told_why_and_rests_longer_each_time(
+    scheduler, alice, project, team, root, monkeypatch
+):
+    job, other = submit(alice, project), submit(alice, project, cpus=2)
+    set_quota(actor=root, owner=team, maximum=1)
+
+    def blind(now, **more):
+        loaded = load_snapshot(now, **more)
+        return replace(
+            loaded, snapshot=replace(loaded.snapshot, limits=Limits.of(account=ints([])))
+        )
+
+    monkeypatch.setattr(loop_cycle, "load_snapshot", blind)
+    tried = [second for second in range(1, 60) if scheduler.run_cycle(at(second)).dropped]
+    gaps = [after - before for before, after in pairwise(tried)]
+    assert [gap > pause for gap, pause in zip(gaps, (4, 9, 19), strict=True)] == [True] * 3
+    job.refresh_from_db()
+    other.refresh_from_db()
+    assert JobState.STARTING in (job.state, other.state)
+    refused = job if job.state == JobState.QUEUED else other
+    assert refused.wait_reason == WaitReason.QUOTA_HARD
+    told = wait_sentence(refused.wait_reason, refused.wait_facts)
+    assert told == "vision may have 1 GPUs; it has 1, the job wants 1 more."

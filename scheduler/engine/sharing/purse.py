@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.sharing.tree import Tree
-from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, Snapshot, flags, floats
+from scheduler.engine.snapshot import (
+    ANY_AMOUNT,
+    NONE,
+    Flags,
+    Floats,
+    Ints,
+    Request,
+    Snapshot,
+    flags,
+    floats,
+)
 
 _S_PER_HOUR = 3600
 
@@ -118,7 +128,8 @@ class Purse:
         asks = f"{cost / unit:.2f} {word}".strip()
         if not np.isfinite(cost):
             asks = "an amount nobody knows, because no price is set for its GPUs"
-        return {"asks": asks, "left": f"{max(0.0, left) / unit:.2f} {word}".strip()}
+        amount = f"{max(0.0, left) / unit:.2f} {word}".strip()
+        return {"asks": asks, "left": "money" if left == ANY_AMOUNT else amount}
 
 
 def _in_hours(cost_s: float, left_s: float) -> dict[str, object]:

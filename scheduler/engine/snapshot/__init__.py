@@ -4,7 +4,7 @@ Rows refer to each other by row number, never by id; ids are only carried throug
 Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
-from scheduler.engine.snapshot.accounts import Accounts, Limits
+from scheduler.engine.snapshot.accounts import ANY_AMOUNT, Accounts, Limits
 from scheduler.engine.snapshot.calendar import (
     BookedNodes,
     Bookings,
@@ -52,6 +52,7 @@ from scheduler.engine.snapshot.jobs import (
 from scheduler.engine.snapshot.whole import Snapshot
 
 __all__ = [
+    "ANY_AMOUNT",
     "ISOLATIONS",
     "NODE_STATES",
     "NONE",

@@ -10,6 +10,8 @@ import numpy as np
 
 from scheduler.engine.snapshot.columns import NONE, Floats, Ints, Table
 
+ANY_AMOUNT = float(np.finfo(np.float64).max)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accounts(Table):
@@ -19,7 +21,8 @@ class Accounts(Table):
     `used_gpu_s`: past use in GPU-seconds, decayed until now, of this account without those below.
     `max_gpus_per_job` and `max_running` (jobs) are -1 without a cap; they hold for all below.
     `budget_gpu_s`: GPU-seconds that nobody has used or committed yet, infinite without a budget;
-    `budget_money`: the same in the unit of the snapshot's prices.
+    `budget_money`: the same in the unit of the snapshot's prices; `ANY_AMOUNT` pays for all that
+    has a price.
     """
 
     USUAL: ClassVar[Mapping[str, int | float | bool]] = {

@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet
 from accounts.selectors import every_project, every_team
 from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
-from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
+from scheduler.engine.snapshot import ANY_AMOUNT, NONE, Accounts, Ints, Limits, floats, ints
 from scheduler.loop.loading.columns import rows_of_ids
 from scheduler.models import Account, AlertAction, Budget, CommitsAt, Enforcement, Quota
 from scheduler.money import STEPS
@@ -130,8 +130,9 @@ def _with_rules(
     return accounts, bool(rules), any(is_late(budget, now) for budget in budgets)
 
 
-def _left(budget: Budget) -> int | None:
-    """In its own measure; None for one that keeps nobody from starting.
+def _left(budget: Budget) -> float | None:
+    """In its own measure; None for one that keeps nobody from starting. What stops at its end pays
+    until then for whatever has a price.
 
     Of one that commits at the submit whoever waits in line has pledged what the start takes, at the
     price of the submit: asked again at today's, a job could wait for what it has.
@@ -144,6 +145,8 @@ def _left(budget: Budget) -> int | None:
         return left - (max(0, left) >> 50)
     if budget.enforcement == Enforcement.HARD_STOP and budget.spent_out_at is not None:
         return 0
+    if budget.enforcement == Enforcement.HARD_STOP and budget.is_money:
+        return ANY_AMOUNT
     return None
 
 

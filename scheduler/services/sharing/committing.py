@@ -36,7 +36,11 @@ from scheduler.states import LIVE_ATTEMPT_STATES
 
 
 class BudgetReached(RuntimeError):
-    """A start would take an account over its budget; nothing of its transaction may stay."""
+    """A start would take an account over `budget`; nothing of its transaction may stay."""
+
+    def __init__(self, words: str, budget: Budget) -> None:
+        super().__init__(words)
+        self.budget = budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,7 @@ def commit_budgets(
     """
     key_of = {account.pk: account.key for account in accounts}
     budgets = list(in_force_or_late(now).filter(account__in=accounts))
-    has_money = any(budget.is_money for budget in budgets)
-    steps = _steps_of(cases, now) if has_money else {}
+    steps = _steps_of(cases, now) if any(budget.is_money for budget in budgets) else {}
     pledged = _pledged(budgets, cases)
     holds = []
     for budget in budgets:
@@ -75,7 +78,7 @@ def commit_budgets(
         if not mine:
             continue
         if is_late(budget, now):
-            raise BudgetReached(f"{key}: the budget of its next period is still to be made")
+            raise BudgetReached(f"{key}: its next period's budget is still to be made", budget)
         credits = [pledged.get((one.attempt.job_id, budget.pk)) for one in mine]
         money = [
             _money_of(one, credit, budget, steps) for one, credit in zip(mine, credits, strict=True)
@@ -137,7 +140,7 @@ def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
     """
     row = Budget.objects.filter(pk=budget.pk)
     if max(gpu_seconds, money) > MOST_AT_ONCE:
-        raise BudgetReached(f"{key}: its budget cannot count so much")
+        raise BudgetReached(f"{key}: its budget cannot count so much", budget)
     if money > 0:
         row = row.filter(committed_money__lte=MOST_COUNTED - money, spent_money__lte=MOST_COUNTED)
     if budget.enforcement == Enforcement.HARD_STOP:
@@ -151,7 +154,7 @@ def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
     if not row.update(
         committed_s=F("committed_s") + gpu_seconds, committed_money=F("committed_money") + money
     ):
-        raise BudgetReached(f"{key}: its budget does not pay for {gpu_seconds} GPU-s more")
+        raise BudgetReached(f"{key}: its budget does not pay for {gpu_seconds} GPU-s", budget)
 
 
 def _money(case: WorstCase, budget: Budget, steps: Mapping[tuple[int, int], int | None]) -> int:
@@ -160,7 +163,7 @@ def _money(case: WorstCase, budget: Budget, steps: Mapping[tuple[int, int], int 
         return 0
     prices = [steps[case.attempt.pk, device] for device in case.devices]
     if None in prices and budget.enforcement != Enforcement.WARN:
-        raise BudgetReached("no price is set for its GPUs, and its budget is in money")
+        raise BudgetReached("no price is set for its GPUs, and its budget is in money", budget)
     return sum(price or 0 for price in prices) * case.limit_s
 
 

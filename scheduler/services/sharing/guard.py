@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db.models import Count, F, QuerySet, Sum
 from django.db.models.expressions import CombinedExpression
@@ -32,11 +32,12 @@ from scheduler.services.sharing.tree import (
     below,
     lines_of,
     locked,
+    name_of,
     on_the_way,
     owners_over,
 )
 from scheduler.spec.values import WHOLE_MILLI
-from scheduler.states import LIVE_ATTEMPT_STATES
+from scheduler.states import LIVE_ATTEMPT_STATES, WaitReason
 
 # By project id the keys of the accounts on its way to the root.
 Lines = Mapping[int, frozenset[str]]
@@ -49,7 +50,19 @@ _HOLDER = ("pool", "project", "project__team")
 
 
 class LimitReached(RuntimeError):
-    """A start would take an account over a limit; nothing of its transaction may stay."""
+    """A start would take an account over a limit; nothing of its transaction may stay.
+
+    `reason` and `facts` tell its job why it waits.
+    """
+
+    def __init__(self, words: str, reason: WaitReason, facts: Mapping[str, object]) -> None:
+        super().__init__(words)
+        self.reason = reason
+        self.facts = facts
+
+
+# By job, which limit its start would have gone over.
+Refusals: TypeAlias = dict[int, LimitReached]
 
 
 def charge_starts(
@@ -84,15 +97,30 @@ def _check_caps(
     if most is not None and mine:
         # What it got: an elastic job may start with fewer nodes than it could use.
         kind_of = _kinds([pk for job in mine for pk in devices[job.pk]])
-        taken = (sum(kind_of[pk][1] for pk in devices[job.pk]) for job in mine)
-        if any(milli > most * WHOLE_MILLI for milli in taken):
-            raise LimitReached(f"{account}: more than {most} GPUs for one job")
+        milli = max(sum(kind_of[pk][1] for pk in devices[job.pk]) for job in mine)
+        if milli > most * WHOLE_MILLI:
+            raise _capped(account, "GPUs per job", most, used=0, more=_gpus(milli))
     if account.max_running is not None and mine:
         live = Attempt.objects.filter(
             below(account, "job__project"), state__in=LIVE_ATTEMPT_STATES
         ).count()
         if live > account.max_running:
-            raise LimitReached(f"{account}: more than {account.max_running} running jobs")
+            used = live - len(mine)
+            raise _capped(account, "running jobs", account.max_running, used=used, more=1)
+
+
+def _capped(
+    account: Account, cap: str, limit: int | None, *, used: float, more: float
+) -> LimitReached:
+    """The refusal with the facts that the engine gives."""
+    facts = {"account": name_of(account), "cap": cap, "limit": limit, "used": used, "gpus": more}
+    words = f"{account}: {used:g} + {more:g} is more than {limit} {cap}"
+    return LimitReached(words, WaitReason.QUOTA_HARD, facts)
+
+
+def _gpus(milli: int) -> int | float:
+    """Whole GPUs as a whole number."""
+    return milli // WHOLE_MILLI if milli % WHOLE_MILLI == 0 else milli / WHOLE_MILLI
 
 
 def _charge_quotas(
@@ -141,7 +169,8 @@ def _raise_held(quota: Quota, taken: Sequence[int], most: int | None) -> None:
     if most is not None:
         row = row.filter(held_milli__lte=most * WHOLE_MILLI - milli)
     if not row.update(held=F("held") + count, held_milli=F("held_milli") + milli):
-        raise LimitReached(f"{quota}: {milli / WHOLE_MILLI:g} more than {most} GPUs allow")
+        used = _gpus(quota.held_milli)
+        raise _capped(quota.account, "GPUs", most, used=used, more=_gpus(milli))
 
 
 def _commit_budgets(
@@ -160,7 +189,9 @@ def _commit_budgets(
     try:
         commit_budgets(accounts, cases, now=now)
     except BudgetReached as reached:
-        raise LimitReached(str(reached)) from None
+        account = name_of(reached.budget.account)
+        facts = {"account": account, "left": "not enough", "asks": f"more: {reached}"}
+        raise LimitReached(str(reached), WaitReason.BUDGET_EXHAUSTED, facts) from None
 
 
 def release_held(models: Mapping[int, Sequence[Kind]]) -> None:
@@ -233,6 +264,7 @@ def counts_now(quota: Quota) -> dict[str, int]:
 __all__ = [
     "ROOT_KEY",
     "LimitReached",
+    "Refusals",
     "charge_starts",
     "counts_now",
     "held_now",

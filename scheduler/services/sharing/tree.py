@@ -118,6 +118,13 @@ def parent_of(account: Account) -> Account | None:
     return Account.objects.filter(key=key).first()
 
 
+def name_of(account: Account) -> str:
+    """What the engine calls it."""
+    if account.project is not None:
+        return account.project.path
+    return account.team.slug if account.team is not None else "the organisation"
+
+
 def whose_account(account: Account, project: Project) -> str:
     """An account on the project's way up as people of the project call it; "" for the root."""
     if account.project_id is not None:
@@ -136,6 +143,7 @@ __all__ = [
     "line_of",
     "lines_of",
     "locked",
+    "name_of",
     "on_the_way",
     "parent_of",
     "whose_account",

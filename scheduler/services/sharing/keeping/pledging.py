@@ -37,8 +37,8 @@ class PledgeRefused(BudgetReached):
     """What `budget` has left is less than `need`, in its own measure; None: no price is known."""
 
     def __init__(self, budget: Budget, need: int | None) -> None:
-        super().__init__(f"{budget.account}: its budget does not pay for {need} more")
-        self.budget, self.need = budget, need
+        super().__init__(f"{budget.account}: its budget does not pay for {need} more", budget)
+        self.need = need
 
     @property
     def asks(self) -> str:
