@@ -3,11 +3,13 @@
 import pytest
 
 from scheduler.engine.checks import check_snapshot
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import NODE_STATES, NONE
-from scheduler.loop.loading import load_snapshot
-from scheduler.models import Attempt, Device
+from scheduler.loop.loading import Kept, load_snapshot
+from scheduler.models import Allocation, Attempt, Device
 from scheduler.services.nodes import create_pool, drain_node
 from scheduler.services.queues import pause_queue
+from scheduler.services.sharing.limits import set_quota
 from scheduler.states import DeviceHealth, EndReason, JobState, NodeState, Tier
 from tests import scenes
 from tests.scenes import MODEL, NOON, at, ended, start, submit, sync
@@ -58,6 +60,25 @@ def test_states_health_and_pauses_are_seen(cluster, root, alice, project):
     assert snapshot.nodes.takes_work.tolist() == [False, True]
     assert snapshot.devices.is_healthy.tolist() == [True, True, False]
     assert snapshot.queue_is_paused.tolist() == [True]
+
+
+def test_a_card_that_is_gone_counts_for_limits_while_it_is_held(
+    cluster, root, alice, project, team
+):
+    set_quota(actor=root, owner=team, maximum=2)
+    attempt = start(submit(alice, project), cluster.node(1))
+    device = attempt.placements.get().allocations.get().device
+    Device.objects.filter(pk=device.pk).update(is_present=False)
+    kept = Kept()
+    for _ in range(2):
+        snapshot = load_snapshot(NOON, kept=kept).snapshot
+        check_snapshot(snapshot)
+        row = snapshot.devices.id.tolist().index(device.pk)
+        assert not snapshot.devices.is_healthy[row] and len(snapshot.devices.id) == 4
+        (cohorts,) = Gate(snapshot).cohorts.values()
+        assert cohorts.held[0] == 1000
+    Allocation.objects.update(released_at=at(1))
+    assert device.pk not in load_snapshot(NOON, kept=kept).snapshot.devices.id
 
 
 def test_nodes_of_several_pools_keep_their_devices_together(cluster, root):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from django.db.models import QuerySet
 
 from accounts.statements import AskedOnce
@@ -57,22 +58,37 @@ class _Made:
 class DeviceMemory:
     """What the devices were made of last, and what was made of that."""
 
-    _from: tuple[str | None, Mapping[int, str], Mapping[int, int]] | None = None
+    _from: tuple[str | None, Mapping[int, str], Mapping[int, int], str | None] | None = None
     _made: _Made | None = None
+    _gone: frozenset[int] = frozenset()
 
     def load(
         self, node_row: Mapping[int, int], holder: Mapping[int, int]
     ) -> tuple[Devices, ModelRows, Parts]:
         """Present devices, sorted by node row and index; a card in parts counts by its parts.
 
-        `holder`: the row of who holds it, by device id. Two queries.
+        `holder`: the row of who holds it, by device id. What is gone while somebody holds it is
+        there, out of order: limits count it as well. Two queries, two more while anything is.
         """
-        source = DEVICES.read()[0][0], dict(PARTS.read()), dict(node_row)
+        self._gone = frozenset(pk for pk in self._gone if pk in holder)
+        made = self._load(node_row)
+        held = ints([holder.get(pk, NONE) for pk in made.devices.id.tolist()])
+        if np.count_nonzero(held != NONE) < len(holder):
+            self._gone |= holder.keys() - set(made.devices.id.tolist())
+            made = self._load(node_row)
+            held = ints([holder.get(pk, NONE) for pk in made.devices.id.tolist()])
+        return replace(made.devices, holder=held), ModelRows(made.models), made.parts
+
+    def _load(self, node_row: Mapping[int, int]) -> _Made:
+        cards, gone = dict(PARTS.read()), None
+        if self._gone:
+            away = Device.objects.filter(pk__in=self._gone)
+            cards |= dict(away.filter(parent__isnull=False).values_list("pk", "parent__model"))
+            gone = as_text(away, _FIELDS).get()[0]
+        source = DEVICES.read()[0][0], cards, dict(node_row), gone
         if self._made is None or source != self._from:
             self._from, self._made = source, _make(*source)
-        made = self._made
-        held = ints([holder.get(pk, NONE) for pk in made.devices.id.tolist()])
-        return replace(made.devices, holder=held), ModelRows(made.models), made.parts
+        return self._made
 
 
 def _present() -> QuerySet[Device]:
@@ -91,10 +107,16 @@ def _devices() -> QuerySet[Device, tuple[str | None]]:
 DEVICES, PARTS = AskedOnce(_devices), AskedOnce(_parts)
 
 
-def _make(text: str | None, cards: Mapping[int, str], node_row: Mapping[int, int]) -> _Made:
-    """`cards`: the model of the card by each device that is a part of one."""
+def _make(
+    text: str | None, cards: Mapping[int, str], node_row: Mapping[int, int], gone: str | None
+) -> _Made:
+    """`cards`: the model of the card by each device that is a part of one; `gone`: devices that
+    are not there any more."""
     models, parts = ModelRows(), Parts()
-    rows = [row for row in rows_of(text) if row[1] in node_row]
+    here = rows_of(text)
+    known = {row[0] for row in here} if gone else set()
+    here += [_out_of_order(row) for row in rows_of(gone) if row[0] not in known]
+    rows = [row for row in here if row[1] in node_row]
     # Models and link groups are numbered as they are met, node by node.
     rows.sort(key=lambda row: row[1:3])
     columns = columns_of(sorted(_values(rows, cards, node_row, models, parts)), _COLUMNS)
@@ -107,6 +129,11 @@ def _make(text: str | None, cards: Mapping[int, str], node_row: Mapping[int, int
         is_shareable=flags([False] * size),
     )
     return _Made(devices, models.names(), parts)
+
+
+def _out_of_order(row: Sequence[Any]) -> list[Any]:
+    health = _FIELDS.index("health")
+    return [*row[:health], "", *row[health + 1 :]]
 
 
 def _values(
