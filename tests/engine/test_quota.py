@@ -12,6 +12,7 @@ from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.states import WaitReason, wait_sentence
 from tests.builders import draw, job
 from tests.engine.owners import DrawnLimit, limit, shared_by
+from tests.engine.shaping import shaped
 
 TEAMS = ("org", "org/a", "org/b", "org/c")
 FAIR = Policy(order=Order.FAIR)
@@ -111,6 +112,23 @@ def test_cohorts_are_nested() -> None:
     small = draw("a ........", jobs=[job(5, "1x3"), job(6, "1x2")])
     snapshot = shared_by(small, *tree, owners=of(p="5", q="6"), limits=limits)
     assert outcome(snapshot) == {5: WaitReason.QUOTA_BORROW_LIMIT, 6: "starts"}
+
+
+@pytest.mark.parametrize("first", [5, 6])
+def test_each_is_told_by_what_it_takes_at_least(first: int) -> None:
+    """Alike in GPUs and nodes, they differ in what their account has to hold for them."""
+    waited = {number: 60.0 if number == first else 0.0 for number in (5, 6)}
+    lines, tree = ("a 11111111", "b 22222222"), ("org", "org/t")
+    owners = of(t="1 5 6")
+    alone = [job(number, "1x1", waited=waited[number]) for number in (5, 6)]
+    cluster = shaped(draw(*lines, jobs=alone), jobs={"is_exclusive": {5: True}})
+    snapshot = shared_by(cluster, *tree, owners=owners, limits=[limit("t", maximum=12)])
+    assert outcome(snapshot) == {5: WaitReason.QUOTA_HARD, 6: WaitReason.CAPACITY_BUSY}
+    wide = [job(number, "4x1", waited=waited[number]) for number in (5, 6)]
+    cluster = shaped(draw(*lines, "c 3", "d 4", jobs=wide), jobs={"nodes_min": {6: 3}})
+    snapshot = shared_by(cluster, *tree, owners=owners, limits=[limit("t", maximum=11)])
+    told = outcome(snapshot)
+    assert (told[5], told[6]) == (WaitReason.QUOTA_HARD, WaitReason.CAPACITY_BUSY)
 
 
 def test_limits_of_a_pool_and_of_a_model_count_only_there() -> None:

@@ -165,7 +165,7 @@ def _tell_accounts(
     class_of = classes.of_job[left]
     account = gate.ruled_by[board.snapshot.waiting.account[left]]
     asked = ints(np.flatnonzero((account != NONE) & ~np.isin(class_of, never)))
-    kind_of = group_rows([ints(column) for column in _kinds(classes)])[1]
+    kind_of = group_rows([ints(column) for column in _kinds(classes, gate)])[1]
     pair_of = group_rows([kind_of[class_of[asked]], account[asked]])[1]
     for _, at in rows_by_group(pair_of):
         rows = asked[at]
@@ -177,9 +177,13 @@ def _tell_accounts(
         told.tell_all(rows, _verdicts(case, _BY_ACCOUNT))
 
 
-def _kinds(classes: Classes) -> list[tuple[int, ...]]:
-    """Columns by class; classes that are equal in all ask for the same GPUs in the same shape."""
-    rows = [(r.pool, r.model, r.nodes, r.gpus, r.part_gpus, r.gpu_milli) for r in classes.requests]
+def _kinds(classes: Classes, gate: Gate) -> list[tuple[int, ...]]:
+    """Columns by class; classes that are equal in all ask for the same GPUs in the same shape, and
+    for as much at least."""
+    rows = [
+        (r.pool, r.model, r.nodes, r.gpus, r.part_gpus, r.gpu_milli, gate.least_milli(r))
+        for r in classes.requests
+    ]
     return list(zip(*rows, strict=True))
 
 
