@@ -97,16 +97,17 @@ class JobAnswer:
         return [holder.job for holder in self.blocking.holders]
 
 
-def picture(now: datetime) -> tuple[Snapshot, Policy]:
-    """What a cycle would decide on now, and by which policy."""
+def picture(now: datetime, tier: int = 0) -> tuple[Snapshot, Policy]:
+    """What a cycle would decide on now, and by which policy; `tier`: that somebody may get."""
     with read_together(now):
-        return _picture(now)
+        return _picture(now, tier)
 
 
-def _picture(now: datetime) -> tuple[Snapshot, Policy]:
+def _picture(now: datetime, tier: int = 0) -> tuple[Snapshot, Policy]:
     policy = policy_in_force()
     with lent_rows() as kept:
         loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=kept)
+    loaded = loaded.to_decide(policy, now=now, tier=tier)
     return Memories().add_to(loaded.snapshot, policy, now=now), policy
 
 

@@ -149,7 +149,16 @@ def _as_seen(viewer: User, impact: Impact, now: datetime) -> dict[str, Any]:
     named = (*impact.delayed[:MOST_NAMED], *impact.sooner[:MOST_NAMED])
     ids = [one.job for one in named]
     seen = set(visible_jobs(viewer).filter(pk__in=ids).values_list("pk", flat=True))
-    shown: dict[str, Any] = {"asked_at": now}
+    changed = (*impact.stopped, *(one for one, _ in impact.resized))
+    seen |= set(visible_jobs(viewer).filter(pk__in=changed).values_list("pk", flat=True))
+    shown: dict[str, Any] = {
+        "asked_at": now,
+        "stopped": [job if job in seen else None for job in impact.stopped[:MOST_NAMED]],
+        "stopped_count": len(impact.stopped),
+        "resized": [
+            {"job": job if job in seen else None, "nodes": nodes} for job, nodes in impact.resized
+        ],
+    }
     for word, starts in (("delayed", impact.delayed), ("sooner", impact.sooner)):
         shown[word] = [_plain(one, one.job in seen, now) for one in starts[:MOST_NAMED]]
         shown[f"{word}_count"] = len(starts)
@@ -205,10 +214,11 @@ def change_job(
 def _impact(job: Job, change: Change, columns: dict[str, Any], now: datetime) -> Impact:
     if job.state in FINAL_JOB_STATES:
         return Impact(None, ())
+    tier = int(change.tier or 0)
     if columns and job.state == JobState.QUEUED:
-        before, after, policy = asked_otherwise(job, columns, now=now)
+        before, after, policy = asked_otherwise(job, columns, now=now, tier=tier)
     else:
-        before, policy = picture(now)
+        before, policy = picture(now, tier)
         after = before
     if change.time_limit_s is not None:
         after = with_limit(after, job.pk, change.time_limit_s - job.time_limit_s)

@@ -175,9 +175,7 @@ class Scheduler:
 
     def _load(self, policy: Policy, now: datetime) -> Loaded:
         loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=self.rows)
-        if loaded.may_stop_or_resize(policy):
-            return loaded.with_running(rest_s=policy.rest_s, now=now)
-        return loaded
+        return loaded.to_decide(policy, now=now)
 
     def _reap(self, now: datetime, *, at_once: bool = False) -> int:
         if not (at_once or _is_due(self.reaped_at, REAP_EVERY, now)):

@@ -98,8 +98,7 @@ def starts_of(opening: Opening, now: datetime) -> Starts:
     with read_together(now), lent_rows() as kept:
         policy = policy_in_force()
         loaded = load_snapshot(now, half_life_s=policy.memory_s, also=drafts, kept=kept)
-    if loaded.may_stop_or_resize(policy):
-        loaded = loaded.with_running(rest_s=policy.rest_s, now=now)
+    loaded = loaded.to_decide(policy, now=now)
     snapshot = Memories().add_to(loaded.snapshot, policy, now=now)
     plan = plan_cycle(snapshot, policy)
     ready, rooms = split_starts(plan, snapshot, {})

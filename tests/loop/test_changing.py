@@ -6,17 +6,22 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.core.management import call_command
 
+from scheduler.engine.recording import read_recording
 from scheduler.loop.changing import Change, change_job, preview, preview_pause, read_change
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Booking, BudgetHold, Claim, JobEvent, Node, SchedulerLease
 from scheduler.services.bookings import plan_booking
+from scheduler.services.changing.requests import Asks
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes.orders import Known, current_reply
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
+from scheduler.services.sharing.policies import set_policy
 from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.windows import plan_window
+from scheduler.services.submitting.ceilings import set_ceiling
 from scheduler.states import EndReason, Tier
 from tests import scenes
 from tests.scenes import NOON, at
@@ -133,6 +138,28 @@ def test_a_waiting_job_moves_to_another_tier_and_limit(busy, alice, bob, project
     for limit in ("0h", "61d"):
         with pytest.raises(Invalid, match=r"choose 1s to 60d"):
             preview(alice, low, read_change(limit, ""), now=at(9))
+
+
+def test_who_would_be_stopped_for_a_higher_tier_is_named(
+    busy, cluster, root, alice, bob, project, tmp_path
+):
+    set_ceiling(actor=root, owner=project, tier="urgent")
+    set_policy(actor=root, name="fifo", preempts=True)
+    waiting = scenes.submit(bob, project, gpus_per_node=2, now=at(2))
+    impact = preview(bob, waiting, Change(tier=Tier.URGENT), now=at(2000))
+    assert (impact["stopped"], impact["stopped_count"], impact["resized"]) == ([busy.pk], 1, [])
+    assert impact["own"]["then_at"] == at(2000)
+    higher = Change(tier=Tier.PRODUCTION, asks=Asks(gpus_per_node=1))
+    assert preview(bob, waiting, higher, now=at(2000))["stopped"] == [busy.pk]
+    change_job(actor=bob, job=waiting, change=Change(tier=Tier.URGENT), now=at(2000))
+    # Not by this change.
+    assert preview(bob, waiting, Change(time_limit_s=7200), now=at(2001))["stopped"] == []
+    call_command("snapshot", "record", str(tmp_path / "moment"))
+    running = read_recording((tmp_path / "moment").read_bytes()).snapshot.running
+    assert running is not None and running.jobs.id.tolist() == [busy.pk]
+    SchedulerLease.objects.all().delete()
+    Node.objects.update(last_seen_at=at(2002))
+    assert Scheduler(holder="test").run_cycle(at(2002)).stopped == 1
 
 
 def test_of_two_changes_both_are_made_or_neither(busy, alice):

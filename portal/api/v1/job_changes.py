@@ -47,6 +47,13 @@ class StartShape(serializers.Serializer[Any]):
     delay_s = serializers.IntegerField(allow_null=True)
 
 
+class ResizeShape(serializers.Serializer[Any]):
+    """A running job that goes on with so many nodes; `job` is null for jobs you may not see."""
+
+    job = serializers.IntegerField(allow_null=True)
+    nodes = serializers.IntegerField()
+
+
 class MostCost(serializers.Serializer[Any]):
     """All GPUs for the whole time limit; null where no price is known, and `was` where the GPUs
     become others."""
@@ -57,8 +64,10 @@ class MostCost(serializers.Serializer[Any]):
 
 class ImpactShape(serializers.Serializer[Any]):
     """`own`: this job's start, if it waits. `delayed`: the ten that lose most, `sooner`: those that
-    gain most. `consent`: whose word it takes, empty for the owner's own. `more_cost`: of the added
-    time, at most. `most_cost`: of a job that asks for other GPUs or nodes."""
+    gain most. `stopped`: ten of the running jobs that are stopped for it at once, null for those
+    you may not see; `resized`: that give nodes back or get more. `consent`: whose word it takes,
+    empty for the owner's own. `more_cost`: of the added time, at most. `most_cost`: of a job that
+    asks for other GPUs or nodes."""
 
     asked_at = serializers.DateTimeField()
     own = StartShape(allow_null=True)
@@ -66,6 +75,9 @@ class ImpactShape(serializers.Serializer[Any]):
     delayed_count = serializers.IntegerField()
     sooner = StartShape(many=True)
     sooner_count = serializers.IntegerField()
+    stopped = serializers.ListField(child=serializers.IntegerField(allow_null=True))
+    stopped_count = serializers.IntegerField()
+    resized = ResizeShape(many=True)
     consent = serializers.ChoiceField(["", "lead", "operator"], allow_blank=True)
     may = serializers.BooleanField()
     more_cost = serializers.CharField(allow_null=True)

@@ -73,6 +73,16 @@ def _show_starts(impact: dict[str, Any]) -> None:
     print_table(("STARTS LATER", "WAS", "THEN"), later, "Nobody starts later.")
     if more := impact["delayed_count"] - len(later):
         print_line(f"And {more} more.")
+    for job in impact.get("stopped", ()):
+        print_line(f"Stops {_named(job)} at once.")
+    if more := impact.get("stopped_count", 0) - len(impact.get("stopped", ())):
+        print_line(f"And {more} more.")
+    for one in impact.get("resized", ()):
+        print_line(f"Restarts {_named(one['job'])} with {one['nodes']} nodes.")
+
+
+def _named(job: int | None) -> str:
+    return "another's job" if job is None else f"job {job}"
 
 
 def _at(when: str | None) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isnan
 
 import numpy as np
 
 from scheduler.engine.cycle import Known, plan_cycle
+from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import NONE, Floats, Ints, Snapshot, floats, ints
+from scheduler.engine.snapshot import (
+    NONE,
+    Floats,
+    Ints,
+    Running,
+    Snapshot,
+    Waiting,
+    flags,
+    floats,
+    ints,
+)
 
 # Forecasts are rounded to the minute: less is no delay.
 LEAST_DELAY_S = 60
@@ -34,19 +46,23 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class Impact:
     """The job's own start, None if it does not wait, those whom the change delays, and those whom
-    it lets start sooner."""
+    it lets start sooner; who is stopped for it at once, and who goes on with how many nodes."""
 
     own: Start | None
     delayed: tuple[Start, ...]
     sooner: tuple[Start, ...] = ()
+    stopped: tuple[int, ...] = ()
+    resized: tuple[tuple[int, int], ...] = ()
 
 
 def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Impact:
     """Compares two decisions on the same cluster; who loses or gains most comes first."""
     # Both decide on one cluster and the same accounts, most of whose turns no change touches.
     known = Known()
-    jobs, was = _starts(before, policy, known)
-    then_s = _looked_up(*_starts(after, policy, known), jobs)
+    plan, then = plan_cycle(before, policy, known), plan_cycle(after, policy, known)
+    jobs, was = _starts(before, plan)
+    then_s = _looked_up(*_starts(after, then), jobs)
+    resized = {(one.job, one.nodes) for one in plan.resizes}
     is_told = (was != then_s) & ~(np.isnan(was) & np.isnan(then_s)) | (jobs == job)
     found = [
         Start(int(jobs[row]), _known(was[row]), _known(then_s[row]))
@@ -59,20 +75,24 @@ def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Im
         own,
         tuple(sorted(delayed, key=lambda one: (-one.delay_s, one.job))),
         tuple(sorted(sooner, key=lambda one: (one.delay_s, one.job))),
+        tuple(sorted({one.job for one in then.stops} - {one.job for one in plan.stops})),
+        tuple(sorted({(one.job, one.nodes) for one in then.resizes} - resized)),
     )
 
 
 def with_limit(snapshot: Snapshot, job: int, more_s: int) -> Snapshot:
     """The cluster as it is if the job's time limit were so much longer."""
-    held, tokens, waiting = snapshot.held, snapshot.tokens, snapshot.waiting
-    add = np.where(waiting.id == job, more_s, 0)
+    held, tokens = snapshot.held, snapshot.tokens
+
+    def longer(jobs: Waiting) -> Waiting:
+        add = np.where(jobs.id == job, more_s, 0)
+        left_s = floats(jobs.remaining_s + add)
+        return replace(jobs, time_limit_s=ints(jobs.time_limit_s + add), remaining_s=left_s)
+
     return replace(
-        snapshot,
+        _with_jobs(snapshot, longer),
         held=replace(held, until_s=held.until_s + np.where(held.job == job, more_s, 0)),
         tokens=replace(tokens, until_s=tokens.until_s + np.where(tokens.job == job, more_s, 0)),
-        waiting=replace(
-            waiting, time_limit_s=waiting.time_limit_s + add, remaining_s=waiting.remaining_s + add
-        ),
     )
 
 
@@ -81,24 +101,27 @@ def with_most(snapshot: Snapshot, job: int, nodes: int, frees_s: float) -> Snaps
 
     What it holds beyond is free at `frees_s`, as good as after its grace.
     """
-    held, waiting = snapshot.held, snapshot.waiting
+    held = snapshot.held
     rows = np.flatnonzero(held.job == job)[nodes:]
     until_s = held.until_s.copy()
     until_s[rows] = np.minimum(until_s[rows], frees_s)
     snapshot = replace(snapshot, held=replace(held, until_s=until_s))
-    mine = waiting.id == job
-    if not nodes or not mine.any():
-        return snapshot
-    is_least = waiting.nodes_min >= nodes
-    return replace(
-        snapshot,
-        waiting=replace(
-            waiting,
-            nodes=np.where(mine, nodes, waiting.nodes),
-            nodes_min=np.where(mine & is_least, 0, waiting.nodes_min),
-            sizes=np.where(mine & is_least, NONE, waiting.sizes),
-        ),
-    )
+    if not nodes:
+        # It is being stopped already.
+        running = snapshot.running
+        stays = None if running is None else running.take(flags(running.jobs.id != job))
+        return replace(snapshot, running=stays)
+
+    def smaller(jobs: Waiting) -> Waiting:
+        mine, is_least = jobs.id == job, jobs.nodes_min >= nodes
+        return replace(
+            jobs,
+            nodes=ints(np.where(mine, nodes, jobs.nodes)),
+            nodes_min=ints(np.where(mine & is_least, 0, jobs.nodes_min)),
+            sizes=ints(np.where(mine & is_least, NONE, jobs.sizes)),
+        )
+
+    return _with_jobs(snapshot, smaller)
 
 
 def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
@@ -108,10 +131,19 @@ def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
     return replace(snapshot, waiting=replace(waiting, tier=tiers))
 
 
-def _starts(snapshot: Snapshot, policy: Policy, known: Known) -> tuple[Ints, Floats]:
+def _with_jobs(snapshot: Snapshot, change: Callable[[Waiting], Waiting]) -> Snapshot:
+    """The change to the job wherever it is, among those that wait or those that run."""
+    running: Running | None = snapshot.running
+    if running is not None:
+        running = replace(running, jobs=change(running.jobs))
+    return replace(snapshot, waiting=change(snapshot.waiting), running=running)
+
+
+def _starts(snapshot: Snapshot, plan: Plan) -> tuple[Ints, Floats]:
     """The waiting jobs by number, and when each starts at the latest; NaN where nobody knows."""
-    plan = plan_cycle(snapshot, policy, known)
-    starts = ints([start.job for start in plan.starts])
+    # Who is moved starts as well, and does not wait.
+    waiting = set(snapshot.waiting.id.tolist())
+    starts = ints([start.job for start in plan.starts if start.job in waiting])
     jobs = np.concatenate([plan.waits.job, starts])
     at_s = np.concatenate([plan.waits.forecast.p90_s, np.full(len(starts), snapshot.now_s)])
     order = np.argsort(jobs, kind="stable")

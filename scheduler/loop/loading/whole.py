@@ -84,21 +84,27 @@ class Loaded:
         running = replace(running, jobs=jobs)
         return replace(self, snapshot=replace(snapshot, running=running))
 
-    def may_stop_or_resize(self, policy: Policy) -> bool:
+    def to_decide(self, policy: Policy, *, now: datetime, tier: int = 0) -> Loaded:
+        """With the live jobs if they have to be known; `tier`: that somebody may get."""
+        if self.may_stop_or_resize(policy, tier):
+            return self.with_running(rest_s=policy.rest_s, now=now)
+        return self
+
+    def may_stop_or_resize(self, policy: Policy, tier: int = 0) -> bool:
         """Whether the live jobs have to be known. Two queries at most."""
         if any(one.rearranges for one in policy.every()):
             return True
-        if any(one.preempts for one in policy.every()) and self.may_stop_some():
+        if any(one.preempts for one in policy.every()) and self.may_stop_some(tier):
             return True
         return policy.resizes and has_elastic()
 
-    def may_stop_some(self) -> bool:
+    def may_stop_some(self, tier: int = 0) -> bool:
         """Whether anybody waits for whom others could be stopped: owners may take back what they
         lent, and some live job may be of a lower tier. One query at most."""
         tiers, limits = self.snapshot.waiting.tier, self.snapshot.limits
         if not len(tiers):
             return False
-        return bool((limits.guaranteed > 0).any()) or runs_below(int(tiers.max()))
+        return bool((limits.guaranteed > 0).any()) or runs_below(max(tier, int(tiers.max())))
 
 
 @dataclass(slots=True)

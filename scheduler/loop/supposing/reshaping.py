@@ -27,9 +27,10 @@ _OWN = frozenset({"id", "queued_at_s", "remaining_s", "attained_s", "learnt_s", 
 
 
 def asked_otherwise(
-    job: Job, columns: Mapping[str, Any], *, now: datetime
+    job: Job, columns: Mapping[str, Any], *, now: datetime, tier: int = 0
 ) -> tuple[Snapshot, Snapshot, Policy]:
     """Before and after: the job with these columns in its old place, and by which policy to decide.
+    `tier`: that it may get.
 
     It is loaded like every other that waits, as a row that nobody wrote.
     """
@@ -37,6 +38,7 @@ def asked_otherwise(
     with read_together(now), lent_rows() as kept:
         policy = policy_in_force()
         loaded = load_snapshot(now, half_life_s=policy.memory_s, also=[draft], kept=kept)
+        loaded = loaded.to_decide(policy, now=now, tier=tier)
         both = Memories().add_to(loaded.snapshot, policy, now=now)
     waiting = both.waiting
     before = replace(both, waiting=waiting.take(waiting.id != _NOBODY))
