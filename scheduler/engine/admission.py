@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,7 +17,8 @@ from scheduler.engine.plan import Start
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.clearing import Clearer, kind_and_amounts
 from scheduler.engine.sharing.fairshare import Line, units_of
-from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
+from scheduler.engine.sharing.purse import worst_case_s
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.sharing.streams import Doors, Stream
 from scheduler.engine.sharing.turns import Turns
 from scheduler.engine.snapshot import (
@@ -179,7 +180,7 @@ class Admission:
     def _close_for(self, account: int, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
         if self._kind_of is None:
-            self._kind_of = kinds_for_accounts(self.gate, self.classes.requests)
+            self._kind_of = _kinds_for_accounts(self.gate, self.classes.requests)
         self.doors.close_for(account, flags(self._kind_of == self._kind_of[class_row]))
 
     def _no_smaller(self, class_row: int) -> Flags:
@@ -244,3 +245,9 @@ class Admission:
         if cleared is not None:
             self._count(place, row, cleared.request, cleared.start)
         return cleared is not None
+
+
+def _kinds_for_accounts(gate: Gate, requests: Sequence[Request]) -> Ints:
+    """By class a number; limits and caps see no difference between classes of the same one."""
+    columns = zip(*((r.pool, r.model, gate.least_milli(r)) for r in requests), strict=True)
+    return group_rows([ints(column) for column in columns])[1]

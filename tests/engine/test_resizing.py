@@ -15,7 +15,7 @@ from scheduler.engine.preempting.resizing import gain_and_cost
 from scheduler.engine.snapshot import Snapshot, ints
 from scheduler.states import Tier
 from tests.builders import draw, job
-from tests.engine.owners import limit
+from tests.engine.owners import limit, shared_by
 from tests.engine.shaping import shaped
 from tests.engine.stopping import live, stops
 from tests.engine.test_rearranging_within_limits import owned
@@ -107,6 +107,28 @@ def test_a_long_job_grows_where_nobody_waits():
     assert (resize.job, resize.was, resize.nodes, resize.beneficiary) == (1, 1, 3, None)
     # Two thirds of a day on one node, less a restart on three; on two GPUs each.
     assert resize.gain_gpu_s == 2 * (DAY_S * 2 // 3 - 3 * 60)
+
+
+@pytest.mark.parametrize(
+    ("lines", "limits"),
+    [
+        (("org", "org/t"), [limit("t", maximum=8)]),
+        # Both on three nodes for a day would take twelve GPUs.
+        (("org", f"org/t budget={8 * DAY_S}"), []),
+    ],
+)
+def test_what_one_takes_its_account_has_for_no_other(lines, limits):
+    drawn = draw("a 11", "b 22", "c ..", "d ..", "e ..", "f ..")
+    both = [job(number, "3x2", limit_s=DAY_S) for number in (1, 2)]
+    snapshot = elastic(live(drawn, *both, checkpoint_age_s=[0.0, 0.0]), 1)
+    snapshot = shared_by(snapshot, *lines, owners={1: "t", 2: "t"}, limits=limits)
+    jobs = replace(snapshot.running.jobs, account=ints([1, 1]))
+    snapshot = replace(snapshot, running=replace(snapshot.running, jobs=jobs))
+    found = plan_cycle(snapshot, POLICY).resizes
+    before = 2 * 2 if limits else 0
+    assert (
+        found and before + sum(2 * (one.nodes - (one.was if limits else 0)) for one in found) <= 8
+    )
 
 
 def test_it_does_not_grow_for_less_than_the_restart_costs():

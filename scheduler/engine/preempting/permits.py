@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.engine.sharing.quota import Gate, worst_case_s
+from scheduler.engine.sharing.purse import worst_case_s
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import NONE, Classes, Ints, Request, Snapshot, Waiting
 
 

@@ -175,6 +175,8 @@ class Elastic:
             if best is None:
                 continue
             gain, nodes = best
+            account, limit_s = int(self.jobs.account[row]), int(self.jobs.time_limit_s[row])
+            gate.grow(request, account, int(self.size[row]), len(nodes), limit_s)
             taken[np.setdiff1d(nodes, mine)] = True
             found.append(self.resize(row, nodes, gain_gpu_s=gain))
         return found

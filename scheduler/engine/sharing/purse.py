@@ -11,6 +11,7 @@ from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.snapshot import (
     ANY_AMOUNT,
     NONE,
+    WHOLE_MILLI,
     Flags,
     Floats,
     Ints,
@@ -130,6 +131,11 @@ class Purse:
             asks = "an amount nobody knows, because no price is set for its GPUs"
         amount = f"{max(0.0, left) / unit:.2f} {word}".strip()
         return {"asks": asks, "left": "money" if left == ANY_AMOUNT else amount}
+
+
+def worst_case_s(milli: int, time_limit_s: int) -> float:
+    """GPU-seconds that a job holds at most: all its GPUs for its whole time limit."""
+    return milli / WHOLE_MILLI * time_limit_s
 
 
 def _in_hours(cost_s: float, left_s: float) -> dict[str, object]:

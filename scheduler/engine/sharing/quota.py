@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
-from scheduler.engine.grouping import group_rows
 from scheduler.engine.plan import Start
 from scheduler.engine.shaping.sizes import least_size, sizes_of
 from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage
 from scheduler.engine.sharing.holdings import Scope, cohorts_of, jobs_held
-from scheduler.engine.sharing.purse import Purse
+from scheduler.engine.sharing.purse import Purse, worst_case_s
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.snapshot import (
     NONE,
@@ -123,6 +122,15 @@ class Gate:
             return False
         # What it had left is given back as it stops, and what it takes again is reserved anew.
         return self.purse.pays(account, worst_case_s(milli, time_limit_s), request)
+
+    def grow(self, request: Request, account: int, was: int, nodes: int, time_limit_s: int) -> None:
+        """Count what `may_grow` allows, as far as it looks."""
+        if not self.is_open and account != NONE:
+            more = self._weighed(request, self._milli(request, nodes - was))
+            for _, cohorts in self.concerned(request):
+                cohorts.charge(account, more)
+            cost_s = worst_case_s(self._milli(request, nodes), time_limit_s)
+            self.purse.reserve(account, cost_s, request)
 
     def least_milli(self, request: Request) -> int:
         """Milli-GPU that a job takes at least, each device as one: what budgets count."""
@@ -281,17 +289,6 @@ class Gate:
         """What the account is called."""
         names = self.snapshot.account_names
         return names[row] if row < len(names) else f"account {row}"
-
-
-def kinds_for_accounts(gate: Gate, requests: Sequence[Request]) -> Ints:
-    """By class a number; limits and caps see no difference between classes of the same one."""
-    columns = zip(*((r.pool, r.model, gate.least_milli(r)) for r in requests), strict=True)
-    return group_rows([ints(column) for column in columns])[1]
-
-
-def worst_case_s(milli: int, time_limit_s: int) -> float:
-    """GPU-seconds that a job holds at most: all its GPUs for its whole time limit."""
-    return milli / WHOLE_MILLI * time_limit_s
 
 
 def _gpus(milli: int) -> int | float:
