@@ -8,9 +8,18 @@ from datetime import timedelta
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.utils import timezone
 
-from scheduler.models import Attempt, DeviceHour, DeviceSample, LogChunk, OutputFile
+from scheduler.models import (
+    Attempt,
+    DeviceHour,
+    DeviceSample,
+    LogChunk,
+    OutputFile,
+    ReportFile,
+    Retention,
+)
 from scheduler.selectors.logs import read_log
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.errors import Forbidden, Invalid, NotFound
@@ -109,7 +118,33 @@ def test_the_command_says_what_would_go(over, lead, project, capsys):
     assert (said["sample_days"], said["file_days"]) == (8, None)
     call_command("prune", "--dry-run")
     said = json.loads(capsys.readouterr().out)
-    assert said["dry_run"] is True and said["samples"] == 0
+    assert said["dry_run"] is True and said["samples"] == said["reports"] == 0
+
+
+def test_a_trial_of_the_command_sets_no_days(over, lead, project, capsys):
+    set_retention(actor=lead, project=project, log_days=500, file_days=500)
+    ended_at = timezone.now() - 7 * DAY
+    type(over).objects.filter(pk=over.pk).update(ended_at=ended_at)
+    words = ("prune", "--dry-run", "--project", project.path, "--by", lead.username)
+    call_command(*words, "--log-days", "3")
+    said = json.loads(capsys.readouterr().out)
+    assert (said["dry_run"], said["logs"], said["bytes"], said["log_days"]) == (True, 1, 6, 3)
+    kept = Retention.objects.get()
+    assert (kept.log_days, kept.file_days, kept.version) == (500, 500, 2)
+    with pytest.raises(CommandError, match="log_days"):
+        call_command(*words, "--log-days", "0")
+
+
+def test_the_command_deletes_files_of_reports_as_the_task_does(root, capsys, db):
+    row = ReportFile.objects.create(
+        asked_by=root, asked_at=NOON, slug="focus", period="2026-01", file_format="1.3",
+        made_at=NOON - 4000 * DAY, path="reports/none",
+    )  # fmt: skip
+    for words, pruned in ((["--dry-run"], False), ([], True)):
+        call_command("prune", *words)
+        assert json.loads(capsys.readouterr().out)["reports"] == 1
+        row.refresh_from_db()
+        assert (row.pruned_at is not None) is pruned
 
 
 def test_readings_become_hours_and_charts_go_on(cluster, alice, project):

@@ -13,7 +13,8 @@ from django.utils import timezone
 from accounts.errors import DomainError
 from accounts.permissions import projects_visible_to
 from accounts.selectors import person_named
-from scheduler.services.kept.pruning import prune_kept, set_retention
+from scheduler.services.kept.pruning import prune_kept, set_retention, would_prune
+from scheduler.services.kept.reports import due_report_files, prune_report_files
 
 
 class Command(BaseCommand):
@@ -22,8 +23,12 @@ class Command(BaseCommand):
     help = "Delete what jobs left that are over for longer than their projects keep it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Nothing: delete; `--dry-run`: only say; `--project`: set."""
-        parser.add_argument("--dry-run", action="store_true", help="delete nothing, say what would")
+        """Nothing: delete; `--project`: set days; `--dry-run` with either: only say."""
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="delete and set nothing, say what would go (with --project: with these days)",
+        )
         parser.add_argument("--project", default="", help="team/project to set days for")
         parser.add_argument("--by", default="", help="user name of a lead of the team")
         parser.add_argument("--log-days", type=int, help="left out: the default of the settings")
@@ -32,14 +37,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prints one JSON line; fails with what is wrong."""
-        if options["project"]:
-            said = self._set(options)
-        else:
-            is_dry = bool(options["dry_run"])
-            said = {"dry_run": is_dry, **asdict(prune_kept(now=timezone.now(), dry_run=is_dry))}
+        is_dry = bool(options["dry_run"])
+        said = self._of_project(options, is_dry) if options["project"] else self._of_all(is_dry)
         self.stdout.write(json.dumps(said))
 
-    def _set(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _of_all(self, is_dry: bool) -> dict[str, Any]:
+        now = timezone.now()
+        went = asdict(prune_kept(now=now, dry_run=is_dry))
+        reports = due_report_files(now=now).count() if is_dry else prune_report_files(now=now)
+        return {"dry_run": is_dry, **went, "reports": reports}
+
+    def _of_project(self, options: dict[str, Any], is_dry: bool) -> dict[str, Any]:
         person = person_named(options["by"])
         if person is None:
             raise CommandError(f"--by: there is nobody called {options['by']!r}.")
@@ -48,8 +56,12 @@ class Command(BaseCommand):
         if project is None:
             raise CommandError(f"--project: there is no project {options['project']!r}.")
         days = {name: options[name] for name in ("log_days", "file_days", "sample_days")}
+        said = {"project": project.path, **days}
         try:
+            if is_dry:
+                would = would_prune(actor=person, project=project, **days, now=timezone.now())
+                return {"dry_run": True, **said, **asdict(would)}
             set_retention(actor=person, project=project, **days)
         except DomainError as refused:
             raise CommandError(refused.detail) from None
-        return {"project": project.path, **days}
+        return said

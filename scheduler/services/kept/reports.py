@@ -11,7 +11,7 @@ from typing import IO
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import User
@@ -155,12 +155,16 @@ def read_report_file(row: ReportFile, start: int, end: int) -> Iterator[bytes]:
             yield block
 
 
-def prune_report_files(*, now: datetime) -> int:
-    """Delete the bytes of files that were made longer ago than files are kept."""
+def due_report_files(*, now: datetime) -> QuerySet[ReportFile]:
+    """Files that were made longer ago than files are kept, and still have their bytes."""
     limit = now - timedelta(days=load_conf().keep_report_days)
-    due = ReportFile.objects.filter(made_at__lt=limit, pruned_at=None)
+    return ReportFile.objects.filter(made_at__lt=limit, pruned_at=None)
+
+
+def prune_report_files(*, now: datetime) -> int:
+    """Delete the bytes of files that are due; returns how many."""
     count = 0
-    for row in due.order_by("pk").iterator():
+    for row in due_report_files(now=now).order_by("pk").iterator():
         with suppress(FileNotFoundError):
             default_storage.delete(row.path)
         count += ReportFile.objects.filter(pk=row.pk).update(pruned_at=now)
