@@ -19,6 +19,7 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.inbox import (
     News,
     add_webhook,
+    change_webhook,
     pause_webhook,
     remove_webhook,
     resume_webhook,
@@ -185,6 +186,69 @@ def test_a_pause_sends_nothing_and_leaves_out_what_was_told_meanwhile(root, alic
     told(alice, key="b", second=2001)
     assert deliver(now=at(2002)) == 1
     assert [row.key for row in Delivery.objects.all()] == ["b"]
+
+
+def test_a_short_pause_leaves_out_what_was_told_meanwhile_and_added_kinds_what_was_before(
+    root, alice, receiver
+):
+    hook, _ = add_webhook(actor=root, url=receiver.url, kinds=["job_failed"], now=at(0))
+    deliver(now=at(100))
+    pause_webhook(actor=root, webhook=hook, now=at(101))
+    told(alice, key="paused", second=150)
+    resume_webhook(actor=root, webhook=hook, now=at(200))
+    told(alice, key="after", second=201)
+    told(alice, key="other", kind="budget", second=202)
+    change_webhook(actor=root, webhook=hook, kinds=["budget", "job_failed"], now=at(230))
+    told(alice, key="budget", kind="budget", second=240)
+    for second in (250, 700, 900, 2000):
+        deliver(now=at(second))
+    assert sorted(row.key for row in Delivery.objects.all()) == ["after", "budget"]
+
+
+def test_a_long_pause_gives_up_nothing_that_waited(root, alice, receiver):
+    hook, _ = add_webhook(actor=root, url=receiver.url, now=at(0))
+    receiver.answers = 503
+    told(alice)
+    deliver(now=at(2))
+    pause_webhook(actor=root, webhook=hook, now=at(3))
+    days = 5 * 86_400
+    assert deliver(now=at(days)) == 0
+    resume_webhook(actor=root, webhook=hook, now=at(days))
+    receiver.answers = 204
+    assert deliver(now=at(days + 1)) == 1
+
+
+def test_an_address_that_is_away_for_days_keeps_none_of_the_others_waiting(root, alice, receiver):
+    away, _ = add_webhook(actor=root, url="http://127.0.0.1:9/", kinds=["budget"], now=at(0))
+    add_webhook(actor=root, url=receiver.url, kinds=["job_failed"], now=at(0))
+    for number in range(201):
+        told(alice, key=f"b{number}", kind="budget")
+    deliver(now=at(2))
+    told(alice, key="live", second=3)
+    assert deliver(now=at(4)) == 1
+    # And what was not so much as tried is given up after a while, then forgotten.
+    later = at(4) + timedelta(days=4)
+    deliver(now=later)
+    assert not away.deliveries.filter(given_up_at=None).exists()
+    assert prune_deliveries(now=later + timedelta(days=40)) == 202
+
+
+def test_who_asks_decides_or_cancels_is_told_to_people_alone(root, alice, receiver):
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    for kind in ("request_waiting", "request_decided", "job_cancelled", "job_preempted"):
+        words = "train was cancelled" if kind.startswith("job") else "Zoe Zimmer asks"
+        about = f"{kind}:1"
+        news = News(alice.pk, NoticeKind(kind), about, words, "Says Zoe Zimmer.", "/", kind)
+        tell([news], now=at(1))
+    assert deliver(now=at(2)) == 4
+    sent = [json.loads(body) for _, _, body in receiver.got]
+    assert "Zimmer" not in str(sent)
+    assert [one["title"] for one in sent] == [
+        "A request waits for a decision",
+        "A request was answered",
+        "train was cancelled",
+        "train was cancelled",
+    ]
 
 
 def test_this_machine_is_no_receiver_unless_it_is_said(root, alice, receiver, settings):

@@ -11,7 +11,8 @@ from django.db import models
 class Webhook(models.Model):
     """An address, the kinds of news it gets (none: all) and the sealed secret that signs them.
 
-    `since` is how far the news were looked through; `paused_at`: nothing is sent meanwhile.
+    `since` is how far the news were looked through (ahead of now where nothing of before is told);
+    `paused_at`: nothing is sent meanwhile.
     """
 
     url = models.URLField(max_length=500, unique=True)

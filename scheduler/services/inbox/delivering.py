@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from enum import Enum
 from http.client import HTTPException
+from itertools import chain, zip_longest
 
-from scheduler.conf import load_conf
-from scheduler.models import Delivery, Notification, Webhook
+from django.db.models import Max, Q, QuerySet
+
+from scheduler.models import Delivery, Webhook
 from scheduler.services.inbox.reaching import post
+from scheduler.services.inbox.taking_up import take_up
 from scheduler.services.inbox.webhooks import place_of
 from scheduler.services.secrets.cipher import Unsealable, unseal
 
 MOST_TRIES = 8
 KEPT = timedelta(days=30)
 _FIRST_PAUSE = timedelta(minutes=1)
-# News are written in transactions that end in another order than they began: looked at anew for so
-# long. None takes longer, and what was taken before is not taken again.
-_OVERLAP = timedelta(minutes=10)
+# What was due for so long is no news any more: an address that is away for days would be sent its
+# old ones one by one for weeks.
+DUE_FOR = timedelta(days=3)
+# Of each address in one look.
 _BATCH = 200
 # One address that hangs must not keep a worker for long.
 _AT_MOST_S = 20.0
@@ -42,15 +46,15 @@ class _Became(Enum):
 
 def deliver(*, now: datetime) -> int:
     """Take up what was told since, then send what is due; how many were sent."""
-    hooks = list(Webhook.objects.filter(paused_at=None))
-    for hook in hooks:
-        _take_up(hook, now)
+    for hook in Webhook.objects.filter(paused_at=None):
+        take_up(hook, now)
     due = Delivery.objects.filter(
         sent_at=None, given_up_at=None, not_before__lte=now, webhook__paused_at=None
-    ).order_by("id")
+    )
+    due.filter(not_before__lt=now - DUE_FOR).update(given_up_at=now)
     sent, until = 0, time.monotonic() + _AT_MOST_S
     refusals = Counter[int]()
-    for pk, address in list(due.values_list("pk", "webhook_id")[:_BATCH]):
+    for pk, address in list(_in_turn(due)):
         if refusals[address] >= _REFUSALS or time.monotonic() > until:
             continue
         became = _send(pk, now)
@@ -65,59 +69,21 @@ def deliver(*, now: datetime) -> int:
     return sent
 
 
+def _in_turn(due: QuerySet[Delivery]) -> Iterator[tuple[int, int]]:
+    """Deliveries and their addresses, one of each address after the other, the oldest of each
+    first; addresses that have to be tried again come last, for they may use up the time."""
+    waits = Q(deliveries__sent_at=None, deliveries__given_up_at=None)
+    hooks = Webhook.objects.filter(paused_at=None).annotate(
+        tries=Max("deliveries__tries", filter=waits, default=0)
+    )
+    rows = due.order_by("id").values_list("pk", "webhook_id")
+    lists = [list(rows.filter(webhook=hook)[:_BATCH]) for hook in hooks.order_by("tries", "pk")]
+    return (one for one in chain.from_iterable(zip_longest(*lists)) if one is not None)
+
+
 def prune_deliveries(*, now: datetime) -> int:
-    """Forget what was sent or given up long ago."""
-    old = Delivery.objects.filter(created_at__lt=now - KEPT).exclude(sent_at=None, given_up_at=None)
-    return old.delete()[0]
-
-
-def _take_up(hook: Webhook, now: datetime) -> None:
-    """A delivery for each thing told, however many people were told it."""
-    begin = max(hook.since - _OVERLAP, hook.created_at)
-    rows = Notification.objects.filter(at__gte=begin, at__lte=now).order_by("id")
-    if hook.kinds:
-        rows = rows.filter(kind__in=hook.kinds)
-    known = set(
-        Delivery.objects.filter(webhook=hook, created_at__gte=begin - _OVERLAP).values_list(
-            "key", flat=True
-        )
-    )
-    fresh: dict[str, Notification] = {}
-    for row in rows.iterator(500):
-        if row.key not in known:
-            fresh.setdefault(row.key, row)
-    Delivery.objects.bulk_create(
-        (
-            Delivery(
-                webhook=hook,
-                key=row.key,
-                kind=row.kind,
-                body=_body(row),
-                created_at=now,
-                not_before=now,
-            )
-            for row in fresh.values()
-        ),
-        batch_size=500,
-        ignore_conflicts=True,
-    )
-    Webhook.objects.filter(pk=hook.pk, since__lt=now).update(since=now)
-
-
-def _body(row: Notification) -> str:
-    """What is sent: no person's name and no address, only what it is about and where it stands."""
-    return json.dumps(
-        {
-            "kind": row.kind,
-            "subject": row.subject,
-            "title": row.title,
-            "text": row.text,
-            "url": f"{load_conf().public_url}{row.path}",
-            "at": row.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        },
-        ensure_ascii=False,
-        sort_keys=True,
-    )
+    """Forget what is old, sent or not."""
+    return Delivery.objects.filter(created_at__lt=now - KEPT).delete()[0]
 
 
 def _send(pk: int, now: datetime) -> _Became:

@@ -15,6 +15,7 @@ from accounts.services.audit import record
 from scheduler.models import Delivery, Webhook
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.inbox.reaching import problem_of
+from scheduler.services.inbox.taking_up import since_now, take_up
 from scheduler.services.secrets.cipher import seal
 from scheduler.states import NoticeKind
 
@@ -44,7 +45,7 @@ def add_webhook(
         url=url,
         kinds=sorted(set(kinds)),
         sealed=seal(secret.encode(), place_of(url)),
-        since=now,
+        since=since_now(now),
         created_by=actor,
         created_at=now,
     )
@@ -68,8 +69,12 @@ def change_webhook(
     row = Webhook.objects.select_for_update().get(pk=webhook.pk)
     if kinds is not None and sorted(set(kinds)) != row.kinds:
         _check_kinds(kinds)
+        if row.paused_at is None:
+            # What was told until now goes by the kinds of until now.
+            take_up(row, now or timezone.now())
+        row.since = since_now(now or timezone.now())
         before, row.kinds = row.kinds, sorted(set(kinds))
-        row.save(update_fields=["kinds"])
+        row.save(update_fields=["kinds", "since"])
         was, then = {"kinds": before}, {"kinds": row.kinds}
         record(actor, "policy.change_webhook", row, before=was, after=then, now=now)
     if is_paused is None:
@@ -92,12 +97,15 @@ def pause_webhook(*, actor: User, webhook: Webhook, now: datetime | None = None)
 
 @transaction.atomic
 def resume_webhook(*, actor: User, webhook: Webhook, now: datetime | None = None) -> Webhook:
-    """Go on with what is told from now on."""
+    """Go on with what is told from now on, and with what waited before the pause."""
     _check(actor)
+    now = now or timezone.now()
     row = Webhook.objects.select_for_update().get(pk=webhook.pk)
     if row.paused_at is not None:
-        row.paused_at, row.since = None, now or timezone.now()
+        row.paused_at, row.since = None, since_now(now)
         row.save(update_fields=["paused_at", "since"])
+        # A long pause is no reason to give them up.
+        row.deliveries.filter(sent_at=None, given_up_at=None).update(not_before=now)
         record(actor, "policy.resume_webhook", row, now=now)
     return row
 
