@@ -75,6 +75,16 @@ def test_the_buttons_of_a_set(client, alice, yard, job_set):
     assert "97 tasks are cancelled" in back.content.decode()
 
 
+def test_an_array_that_cannot_be_submitted_again_says_why(client, alice, project, yard, job_set):
+    client.force_login(alice)
+    tasks = Job.objects.filter(job_set=job_set, array_index__lt=3)
+    tasks.update(state="failed", end_reason="exit_code")
+    type(project).objects.filter(pk=project.pk).update(is_archived=True)
+    back = client.post(reverse("sets:rerun", args=[job_set.pk]))
+    assert back.url == reverse("sets:detail", args=[job_set.pk])
+    assert "is archived; choose another" in client.get(back.url).content.decode()
+
+
 def test_a_job_that_begins_later_says_when(client, alice, project, yard):
     job = submit(alice, project, begin="2026-11-20T20:00:00Z")
     client.force_login(alice)

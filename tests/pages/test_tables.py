@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from accounts.services import create_project
 from scheduler.models import Job
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -57,6 +58,23 @@ def test_marked_jobs_are_acted_on_one_by_one(client, alice, carol, project, yard
     assert Job.objects.filter(cloned_from=yard.failed).count() == 1
     client.force_login(carol)
     assert client.post(url, {"act": "hold", "job": [yard.running.pk]}).status_code == 404
+
+
+def test_a_job_that_cannot_be_submitted_again_says_why_and_the_others_are(
+    client, root, alice, project, yard
+):
+    letters = create_project(actor=root, team=project.team, name="Letters")
+    other = scenes.submit(type(alice).objects.get(pk=alice.pk), letters)
+    Job.objects.filter(pk=other.pk).update(state="failed", end_reason="exit_code")
+    type(project).objects.filter(pk=project.pk).update(is_archived=True)
+    client.force_login(alice)
+    sent = {"act": "rerun", "job": [yard.failed.pk, other.pk]}
+    back = client.post(reverse("jobs:marked"), sent)
+    assert back.status_code == 302
+    text = client.get(back.url).content.decode()
+    assert f"#{yard.failed.pk}: project: {project.path} is archived" in text
+    assert "1 job submitted again" in text
+    assert Job.objects.filter(cloned_from=other).count() == 1
 
 
 def test_above_ten_their_number_is_typed(client, alice, project, root):

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
+from accounts.errors import Conflict
 from accounts.models import User
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, said_and_back, viewer_of
@@ -23,6 +24,7 @@ from scheduler.selectors.sets import (
 )
 from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.sets import cancel_set, rerun_failed
+from scheduler.spec import SpecInvalid
 from scheduler.states.seconding import ALONE_AT_MOST
 
 PAGE_SIZE = 50
@@ -95,7 +97,10 @@ def set_rerun(request: HttpRequest, pk: int) -> HttpResponseBase:
     made: list[int] = []
 
     def act() -> str:
-        again = rerun_failed(actor=viewer, job_set=job_set)
+        try:
+            again = rerun_failed(actor=viewer, job_set=job_set)
+        except SpecInvalid as refused:
+            raise Conflict(f"It cannot be submitted again as it was. {refused}") from None
         made.append(again.pk)
         return f"Set {again.pk} runs the {again.size} failed tasks of set {pk} again."
 

@@ -16,7 +16,7 @@ from scheduler.selectors.requesting.parties import may_end, parties_of
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.jobs import end_job, hold_job, release_job, submit_job
-from scheduler.spec import parse_spec
+from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES
 
 MOST_JOBS = 200
@@ -59,6 +59,9 @@ def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") ->
                 done.append(_ACTS[act](actor=actor, job=job))
         except DomainError as error:
             refused.append((job, error.detail))
+        except SpecInvalid as error:
+            # A submit is refused for what has changed since: its project, its pool, a limit.
+            refused.append((job, str(error)))
     return Done(tuple(done), tuple(refused))
 
 
