@@ -44,6 +44,12 @@ def read(*options: str, body: str = "python train.py\n"):
         (["-N 2", "-G 16"], {"gpus_per_node": 8}),
         (["-N 2", "--gpus=h100:3"], {"gpus_per_node": 2, "gpu_model": H100}),
         (["--gpus-per-node=4"], {"gpus_per_node": 4}),
+        (["-n 16", "--ntasks-per-node=8", "--gpus-per-task=1"], {"nodes": 2, "gpus_per_node": 8}),
+        (["-G 8", "--gpus-per-node=4"], {"nodes": 2, "gpus_per_node": 4}),
+        (["-G 8", "--gpus-per-task=1"], {"gpus_per_node": 8, "processes": "gpu"}),
+        (["-G 8", "-N 2-4"], {"nodes": "2..4", "gpus_per_node": 4}),
+        (["-n 8", "-N 2-4", "-c 2"], {"nodes": "2..4", "cpus": 8}),
+        (["--requeue", "--qos=production"], {"tier": "production", "preemptible": None}),
         (["-n 4", "--gpus-per-task=1"], {"gpus_per_node": 4, "processes": "gpu"}),
         (["--ntasks-per-gpu=1", "--gres=gpu:2"], {"processes": "gpu"}),
         (["--mem=64G"], {"memory": "64GiB"}),
@@ -118,6 +124,30 @@ def test_what_has_no_meaning_is_said(option, words):
     parse_spec({"project": "vision/digits", **found.document})
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-N 2"], "started on each node"),
+        (["-N 2-4"], "started on each node"),
+        (["-G 8", "-N 2-4"], "more on more nodes"),
+        (["-G 6", "--gpus-per-node=4"], "do not spread evenly"),
+        (["--qos=production", "--requeue"], "preemptible: true"),
+    ],
+)
+def test_what_is_different_from_sbatch_is_said(options, words):
+    found = read(*options)
+    said = [one for one in found.remarks if words in one.words]
+    assert [one.became for one in said] == ["changed"], found.remarks
+
+
+def test_a_script_that_is_started_once_anyway_or_by_srun_has_no_word_of_nodes():
+    assert not [one for one in read("-N 1").remarks if "each node" in one.words]
+    said = read("-N 2", body="date\nsrun python train.py\n").remarks
+    assert [one.option for one in said if "each node" in one.words] == ["srun"]
+    said = read("-N 2", body="# srun is not used\ntorchrun train.py\n").remarks
+    assert [one.option for one in said if "each node" in one.words] == ["nodes"]
+
+
 def test_every_known_option_is_answered_once():
     assert set(MEANINGS) == set(TAKEN)
     assert not set(TAKEN) & set(LEFT_OUT)
@@ -128,8 +158,8 @@ def test_every_known_option_is_answered_once():
 
 
 def test_directives_end_with_the_first_command():
-    found = convert("#!/bin/sh\n# hello\n\n#SBATCH -N2\necho a\n#SBATCH -t 5\necho b\n")
-    assert found.document["nodes"] == 2
+    found = convert("#!/bin/sh\n# hello\n\n#SBATCH -c2\necho a\n#SBATCH -t 5\necho b\n")
+    assert found.document["cpus"] == 2
     assert "time_limit" not in found.document
     assert [(one.line, one.became) for one in found.remarks] == [(4, "taken"), (6, "lost")]
     assert "SBATCH" not in found.document["script"]

@@ -81,6 +81,9 @@ def convert(text: str, *, models: Sequence[str] = ()) -> Converted:
     if any(line.strip() and not line.lstrip().startswith("#") for line in body.splitlines()):
         document["script"] = body
     document.setdefault("name", "job")
+    if document.get("nodes", 1) != 1 and not any(one.option == "srun" for one in remarks):
+        words = "the script is started on each node, NODE_RANK 0, 1, …; sbatch starts it once"
+        remarks.append(Remark(0, "nodes", CHANGED, words))
     return Converted(document, tuple(remarks[:MAX_REMARKS]))
 
 
@@ -100,7 +103,7 @@ def _remark(one: Given, sheet: Sheet) -> Remark:
 def _settle(sheet: Sheet, models: Sequence[str]) -> Iterator[Remark]:
     """Figures of tasks, GPUs and all nodes together to figures of one node."""
     found, document = sheet.figures, sheet.document
-    nodes = found.get("nodes", 1)
+    nodes = _nodes(sheet)
     yield from _cards(sheet, nodes, models)
     cards = document.get("gpus_per_node", 0)
     tasks = found.get("tasks_per_node") or -(-found.get("tasks", 1) // nodes)
@@ -121,6 +124,27 @@ def _settle(sheet: Sheet, models: Sequence[str]) -> Iterator[Remark]:
     elif tasks > 1:
         words = f"{tasks} a node: one process is started on each node; start the others yourself"
         yield Remark(0, "tasks", CHANGED, words)
+    if document.get("tier") == "production" and document.get("preemptible"):
+        del document["preemptible"]
+        words = "production jobs are not stopped for others unless they say preemptible: true"
+        yield Remark(0, "--requeue", CHANGED, words)
+
+
+def _nodes(sheet: Sheet) -> int:
+    """The nodes to share things out over: the fewest that are asked for, or those that follow from
+    all tasks or GPUs and how many a node has, as sbatch counts them."""
+    found = sheet.figures
+    if "gpus" in found and "gpus_per_task" in found:
+        found.setdefault("tasks", max(1, found["gpus"] // found["gpus_per_task"]))
+    if "nodes" in found:
+        return found["nodes"]
+    nodes = 1
+    for name in ("tasks", "gpus"):
+        if name in found and f"{name}_per_node" in found:
+            nodes = max(nodes, -(-found[name] // found[f"{name}_per_node"]))
+    if nodes > 1:
+        sheet.document["nodes"] = nodes
+    return nodes
 
 
 def _cards(sheet: Sheet, nodes: int, models: Sequence[str]) -> Iterator[Remark]:
@@ -129,10 +153,13 @@ def _cards(sheet: Sheet, nodes: int, models: Sequence[str]) -> Iterator[Remark]:
     if cards is None and "gpus_per_task" in found:
         tasks = found.get("tasks_per_node") or -(-found.get("tasks", 1) // nodes)
         cards = found["gpus_per_task"] * tasks
-    if cards is None and "gpus" in found:
-        cards = -(-found["gpus"] // nodes)
+    if "gpus" in found:
+        cards = cards or -(-found["gpus"] // nodes)
         if cards * nodes != found["gpus"]:
             words = f"{found['gpus']} do not spread evenly over {nodes} nodes: {cards} on each"
+            yield Remark(0, "--gpus", CHANGED, words)
+        elif ".." in str(document.get("nodes", "")):
+            words = f"{cards} on each node: {found['gpus']} on {nodes}, more on more nodes"
             yield Remark(0, "--gpus", CHANGED, words)
     # Slurm gives no GPU that is not asked for; the default here is one.
     document["gpus_per_node"] = cards or 0

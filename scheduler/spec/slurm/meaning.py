@@ -92,7 +92,7 @@ def _nodes(sheet: Sheet, value: str) -> str:
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 for part in parts):
         raise ValueError("is not a number of nodes, such as 4 or 2-8")
     sizes = sorted({int(part) for part in parts})
-    sheet.figures["nodes"] = sizes[-1]
+    sheet.figures["nodes"] = max(1, sizes[0])
     sheet.document["nodes"] = sizes[0] if len(sizes) == 1 else f"{sizes[0]}..{sizes[-1]}"
     if "," in value and len(sizes) > 1:
         sheet.document["node_sizes"] = sizes
