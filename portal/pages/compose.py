@@ -256,11 +256,12 @@ def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> di
     """The dry run: what a submit would meet. Writes nothing."""
     if not form.is_valid():
         return {"checked": True}
+    reference, document = (version.reference, version.document) if version else ("", {})
     context: dict[str, Any] = {
         "checked": True,
         "spec": form.spec,
-        "yaml": yaml_of(form.spec),
-        "command_line": command_line_of(form.spec, version.reference if version else ""),
+        "yaml": yaml_of(form.spec, document),
+        "command_line": command_line_of(form.spec, reference, document),
     }
     try:
         if version is not None:

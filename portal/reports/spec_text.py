@@ -28,9 +28,16 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def yaml_of(spec: JobSpec) -> str:
-    """The spec as YAML; reading it again gives the same spec."""
-    return _written(spec.readable())
+def yaml_of(spec: JobSpec, template: Mapping[str, Any] | None = None) -> str:
+    """The spec as YAML; reading it again gives the same spec, also laid over what the document of
+    a `template` says."""
+    return _written(spec.readable(_taken_back(spec, template or {})))
+
+
+def _taken_back(spec: JobSpec, template: Mapping[str, Any]) -> set[str]:
+    """Fields that a template says otherwise: left out they would be the template's."""
+    whole = spec.document()
+    return {name for name, value in template.items() if name in whole and whole[name] != value}
 
 
 def diff_of(old: str, new: str, context: int = 2) -> list[tuple[str, str]]:
@@ -55,7 +62,7 @@ def _written(shown: Mapping[str, Any]) -> str:
     return yaml.dump(dict(shown), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-# Said by an option only where they differ from what the spec has by default.
+# Said by an option only where they differ from what the spec or the template has.
 _OPTIONS = (
     ("pool", "--pool"),
     ("tier", "--tier"),
@@ -87,16 +94,25 @@ _OPTIONS = (
     ("disconnect_grace", "--disconnect-grace"),
 )
 _SWITCHES = ("share_cards", "exclusive", "preemptible")
+_ALWAYS = ("project", "name", "nodes", "gpus_per_node", "time_limit", "command")
 
 
-def command_line_of(spec: JobSpec, template: str = "") -> str:
-    """The `trainyard submit` that asks for the same; what no option can say goes by the file."""
-    held = f" --template {template}" if template else ""
-    shown = spec.readable()
+def command_line_of(
+    spec: JobSpec, reference: str = "", template: Mapping[str, Any] | None = None
+) -> str:
+    """The `trainyard submit` that asks for the same; what no option can say goes by the file.
+
+    `reference` names the template that it starts from, and `template` is what that says.
+    """
+    held = f" --template {reference}" if reference else ""
+    back = _taken_back(spec, template or {})
+    shown = spec.readable(back)
     if "session" in shown:
-        return (not template and _session_line(spec)) or f"trainyard submit{held} job.yaml"
-    if any(shown.get(field) for field in ("script", "labels", "description", "stop")) or any(
-        "\n" in value for value in spec.env.values()
+        return (not reference and _session_line(spec)) or f"trainyard submit{held} job.yaml"
+    if (
+        any(shown.get(field) for field in ("script", "labels", "description", "stop"))
+        or any("\n" in value for value in spec.env.values())
+        or any(not _has_an_option(field, shown[field]) for field in back)
     ):
         return f"trainyard submit{held} job.yaml"
     lines = [
@@ -106,7 +122,8 @@ def command_line_of(spec: JobSpec, template: str = "") -> str:
     lines += [
         f"{option} {shlex.quote(in_one_line(shown[field]))}"
         for field, option in _OPTIONS
-        if field in shown and getattr(spec, field) != JobSpec.model_fields[field].default
+        if field in back
+        or (field in shown and getattr(spec, field) != JobSpec.model_fields[field].default)
     ]
     lines += [
         f"--{field.replace('_', '-')} {shlex.quote(value)}"
@@ -121,6 +138,18 @@ def command_line_of(spec: JobSpec, template: str = "") -> str:
     ]
     lines += ["--hold"] if spec.hold else []
     return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"])
+
+
+def _has_an_option(field: str, value: Any) -> bool:
+    """Whether an option can say this: an empty one counts as not given."""
+    if field in _SWITCHES:
+        return value is not None
+    if field in ("topology", "code"):
+        return any(value[part] for part in value if part != "mode")
+    if field == "hold":
+        return bool(value)
+    known = field == "env" or field in _ALWAYS or field in dict(_OPTIONS)
+    return known and value not in (None, "", [], {})
 
 
 # What `trainyard session start` has options for.

@@ -6,7 +6,7 @@ with every problem. `JobSpec.document()` is the normalised form that is stored a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -180,9 +180,11 @@ class JobSpec(Part):
         """The normalised spec as plain JSON values, what is stored, shown and cloned."""
         return self.model_dump(mode="json")
 
-    def readable(self) -> dict[str, Any]:
-        """As `document`, durations and sizes as people write them, defaults left out."""
+    def readable(self, also: Collection[str] = ()) -> dict[str, Any]:
+        """As `document`, durations and sizes as people write them; defaults are left out but for
+        the fields in `also`."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
+        shown |= self.model_dump(mode="json", include=set(also) - shown.keys())
         shown = {"apiVersion": self.apiVersion, "kind": self.kind, **shown}
         for field in ("time_limit", "min_runtime", "fallback_after", "disconnect_grace"):
             if field in shown or field == "time_limit":

@@ -6,11 +6,16 @@ import csv
 import io
 import json
 import re
+import shlex
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
+import typer
 
+from portal.cli.__main__ import app
+from portal.cli.submit import _fields
 from portal.forms.job_text import read_pairs, write_pairs
 from portal.reports.books.files import Style, csv_blocks
 from portal.reports.books.workbooks import write_workbook
@@ -21,6 +26,7 @@ from scheduler.selectors.books.frame import Column, Form, Row
 from scheduler.selectors.telemetry import DeviceSeries
 from scheduler.spec import parse_spec
 from scheduler.spec.document import read_document
+from scheduler.spec.partial import read_partial
 from tests.reports.workbook import cells_of, sheet_xml
 
 pytestmark = pytest.mark.once
@@ -140,6 +146,56 @@ def test_the_command_line_says_what_differs_from_the_defaults():
         "trainyard submit --project vision/digits --name 'n 1' --nodes 1 --gpus 1 --time 1h "
         "--tier urgent --memory 16GiB --env 'LR=1 e' --hold -- python 'a b.py'"
     )
+
+
+# What a template says, each with another value than a job has by itself.
+_HELD = {
+    "tier": "urgent", "preemptible": False, "pool": "big", "booking": "exam", "min_runtime": "10m",
+    "begin": "2099-01-01T00:00Z", "array": "0-9%2", "nodes": "2..8", "node_sizes": [2, 8],
+    "gpus_per_node": 8, "gpu_memory": "40GB", "gpu_models": ["A", "B"], "fallback_after": "1h",
+    "share_cards": True, "exclusive": True, "cpus": 8, "memory": "64GiB", "scratch": "1GiB",
+    "licences": {"solver": 2}, "constraints": ["network=ib"], "exclude_nodes": ["n1"],
+    "topology": "rack:preferred", "datasets": ["imagenet"], "time_limit": "2h",
+    "processes": "gpu", "env": {"A": "1"}, "secrets": ["hub-token"], "working_dir": "/w",
+    "retries": 3, "checkpoint_dir": "/c", "stop": {"grace": "90s"}, "disconnect_grace": "1h",
+    "hold": True, "labels": {"a": "b"}, "description": "two\nlines", "depends_on": ["singleton"],
+    "code": {"folder": "/x"}, "script": "true\n", "session": {"app": "shell"},
+}  # fmt: skip
+_ALONE = {"name": "n", "project": "v/d", "command": ["python", "a b.py"]}
+
+
+def of_the_line(line: str) -> dict[str, Any]:
+    """The document that `trainyard` sends for a line; for one with a file nothing."""
+    words = shlex.split(line.replace("\\\n", " "))
+    if words[-1] == "job.yaml":
+        return {}
+    assert words[:2] == ["trainyard", "submit"]
+    at = words.index("--")
+    given = typer.main.get_command(app).commands["submit"].make_context("submit", words[2:at])
+    fields = _fields(given.params)
+    kept = {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
+    return {**kept, "command": words[at + 1 :]}
+
+
+@pytest.mark.parametrize("field", _HELD)
+def test_what_a_template_says_otherwise_is_written(field):
+    several, models = {"nodes": "2..8"}, {"gpu_models": ["A", "B"]}
+    beside = {
+        "node_sizes": several, "topology": several, "fallback_after": models,
+        "code": {"command": ["make"]},
+    }  # fmt: skip
+    template = {**beside.get(field, {}), field: _HELD[field]}
+    template = read_partial(template).document
+    assert field in template
+    spec = parse_spec(_ALONE)
+    assert {**spec.document(), **template} != spec.document()
+    shown = read_document(yaml_of(spec, template))
+    assert parse_spec({**template, **shown}) == spec == parse_spec(shown)
+    line = command_line_of(spec, "v-t@1", template)
+    assert line.startswith("trainyard submit --template v-t@1")
+    assert parse_spec({**template, **(of_the_line(line) or shown)}) == spec
+    if field in ("tier", "retries", "cpus", "memory", "exclusive", "nodes", "processes"):
+        assert of_the_line(line)
 
 
 SESSIONS = [
