@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from math import isfinite
 from typing import Any
 
 import yaml
@@ -12,6 +14,7 @@ from scheduler.spec.problems import SpecInvalid, SpecProblem
 MAX_DOCUMENT_BYTES = 256 * 1024
 MAX_NODES = 10_000
 MAX_DEPTH = 16
+_TOO_LARGE = "is too large or too deep"
 
 
 class _Loader(yaml.SafeLoader):
@@ -28,6 +31,11 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.MarkedYAMLError(None, None, "aliases are not accepted", self._mark())
+        # PyYAML fails in many ways over values that are not what their tag says.
+        tag = getattr(self.peek_event(), "tag", None)  # type: ignore[no-untyped-call]
+        if tag not in (None, "!", "tag:yaml.org,2002:str"):
+            words = f"the tag {tag[:60]!r} is not accepted; write the value without it"
+            raise yaml.MarkedYAMLError(None, None, words, self._mark())
         self._nodes += 1
         self._depth += 1
         if self._nodes > MAX_NODES or self._depth > MAX_DEPTH:
@@ -75,11 +83,64 @@ _yaml12_booleans(_Loader)
 
 
 def read_document(text: str) -> dict[str, Any]:
-    """One YAML or JSON document (JSON is YAML) as a dictionary; raises SpecInvalid."""
+    """One YAML or JSON document as a dictionary; raises SpecInvalid."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_DOCUMENT_BYTES:
         raise _invalid(f"is larger than {MAX_DOCUMENT_BYTES // 1024} KiB")
+    text = text.lstrip("\ufeff")
+    # Not all JSON is YAML to PyYAML: tabs, and characters that are escaped in two halves.
+    found = _of_json(text) if text.lstrip().startswith("{") else None
+    return found if found is not None else _of_yaml(text)
+
+
+def _of_json(text: str) -> dict[str, Any] | None:
+    """A JSON object; None for what is none, which YAML may be; raises SpecInvalid."""
     try:
-        loaded = yaml.load(text.lstrip("\ufeff"), Loader=_Loader)  # noqa: S506 - safe subclass
+        found = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite
+        )
+    except RecursionError:
+        raise _invalid(_TOO_LARGE) from None
+    except SpecInvalid:
+        raise
+    except ValueError:
+        return None
+    if _nodes(found, 1) > MAX_NODES:
+        raise _invalid(_TOO_LARGE)
+    return found if isinstance(found, dict) else None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _invalid(f"cannot be read as JSON: the key {key[:60]!r} appears twice")
+        found[key] = value
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if isfinite(value) else _no_number(text)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text[:40]} is no number")
+
+
+def _nodes(value: Any, depth: int) -> int:
+    """How many values and keys there are; raises SpecInvalid for what is too deep."""
+    if depth > MAX_DEPTH:
+        raise _invalid(_TOO_LARGE)
+    if isinstance(value, dict):
+        return 1 + len(value) + sum(_nodes(one, depth + 1) for one in value.values())
+    if isinstance(value, list):
+        return 1 + sum(_nodes(one, depth + 1) for one in value)
+    return 1
+
+
+def _of_yaml(text: str) -> dict[str, Any]:
+    try:
+        loaded = yaml.load(text, Loader=_Loader)  # noqa: S506 - safe subclass
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""

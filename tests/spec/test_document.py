@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -13,6 +14,20 @@ from scheduler.spec import SpecInvalid, read_document
 
 def test_yaml_and_json_say_the_same():
     assert read_document("a: 1\nb: [x, y]") == read_document('{"a": 1, "b": ["x", "y"]}')
+
+
+@pytest.mark.parametrize("text", ["smile \U0001f600", "\u2028\u0085", "\x7f", "tab\t"])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_any_json_is_read_as_json(text, is_ascii):
+    document = {"name": text, "nodes": 2, "env": {"A": "1e999"}, "array": None, "hold": True}
+    written = json.dumps(document, ensure_ascii=is_ascii, indent="\t")
+    assert read_document(f"\n {written}\n") == document
+
+
+def test_a_mapping_in_braces_may_be_yaml_and_a_text_may_say_so():
+    assert read_document("{a: 1, b: [x], c: 'no', }") == {"a": 1, "b": ["x"], "c": "no"}
+    assert read_document('{"a": 1e999}') == {"a": "1e999"}
+    assert read_document("a: !!str 012\nb: ! x") == {"a": "012", "b": "x"}
 
 
 def test_what_yaml_would_guess_stays_as_written():
@@ -28,8 +43,18 @@ def test_what_yaml_would_guess_stays_as_written():
         ("a: &x [1]\nb: *x", "aliases"),
         ("a: 1\na: 2", "twice"),
         ('{"a": {"b": 1, "b": 2}}', "twice"),
-        ("!!python/object/apply:os.system ['true']", "constructor"),
-        ("a: !!python/name:os.system", "constructor"),
+        ('{"a": 1,\t"a": 2}', "twice"),
+        ("!!python/object/apply:os.system ['true']", "tag"),
+        ("a: !!python/name:os.system", "tag"),
+        ("a: !!bool foo", "tag"),
+        ("a: !!int ''", "tag"),
+        ("a: !!timestamp x", "tag"),
+        ("a: !!binary aGk=", "tag"),
+        ("a: !!set {b}", "tag"),
+        ("a: !!str [b]", "scalar"),
+        ('{"a": ' * 5000 + "1" + "}" * 5000, "deep"),
+        ('{"a": ' * 17 + "1" + "}" * 17, "deep"),
+        ('{"a": [' + "1," * 10_000 + "1]}", "too large"),
         ("[" * 5000, "deep"),
         ("- a\n- b", "mapping"),
         ("just words", "mapping"),

@@ -63,7 +63,7 @@ def read_batch(file: str, raw: bytes, api: Api, *, project: str = "", even_if_lo
         document["name"] = PurePath(file).stem[:128] or "job"
     if project or "project" not in document:
         document["project"] = project or spec.usual_project(api)
-    return json.dumps(document).encode()
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def tell(found: dict[str, Any]) -> None:
