@@ -38,7 +38,7 @@ from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.services.seconding.proposing import propose_to_cancel_jobs
-from scheduler.states import JobState
+from scheduler.states import LIVE_JOB_STATES, JobState
 
 PAGE_SIZES = (50, 100, 200)
 COUNTED_AT_MOST = 1000
@@ -109,11 +109,15 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
 def _freshness(
     request: HttpRequest, viewer: User, rows: Iterable[JobRow], now: datetime
 ) -> dict[str, Any]:
-    """Topics to follow; whether a row waits, and when the scheduler last decided."""
+    """Topics to follow; whether a row waits, or is made old by time alone; and when the scheduler
+    last decided."""
     around = around_here(request, viewer, "jobs")
+    waits = any(row.job.state == JobState.QUEUED for row in rows)
+    lives = (row.view.live if row.view else row.job.state in LIVE_JOB_STATES for row in rows)
     return {
         "topics": " ".join(around.topics),
-        "waits": any(row.job.state == JobState.QUEUED for row in rows),
+        "waits": waits,
+        "ages": waits or any(lives),
         "decided": decided_by(around.lease_until, now=now),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import SchedulerLease
+from scheduler.states import JobState
 from tests import scenes
 from tests.pages.yard import build_yard
 
@@ -79,3 +81,56 @@ def test_who_waits_for_nothing_hears_nothing_of_it(client, alice, bob, yard):
     scenes.submit(bob, yard.queued.project)
     text = client.get(reverse("jobs:list") + "?q=state:finished").content.decode()
     assert DEAD not in text and "last checked" not in text
+
+
+def _timer_of(text: str, region: str) -> bool:
+    """Whether the region fetches itself by time."""
+    found = re.search(rf'<[^>]* id="{region}"[^>]*>', text)
+    assert found, region
+    return "data-every-s" in found[0]
+
+
+def test_what_time_makes_old_is_fetched_by_time(client, alice, operator, yard):
+    """A scheduler that died, a node that fell silent, readings: none of these is a hint."""
+    client.force_login(operator)
+    health = client.get(f"{reverse('health')}?part=live").content.decode()
+    assert _timer_of(health, "health-live")
+    client.force_login(alice)
+    node, job = yard.cluster.node(1).name, yard.running.pk
+    for address, region in (
+        (f"{reverse('nodes:list')}?part=live", "nodes-live"),
+        (f"{reverse('nodes:detail', args=[node])}?part=head", "node-head"),
+        (f"{reverse('nodes:detail', args=[node])}?part=live", "node-live"),
+        (f"{reverse('cluster_map')}?part=live", "map-live"),
+        (f"{reverse('cluster_timeline')}?part=live", "timeline-live"),
+        (f"{reverse('cluster_room')}?part=live", "room-live"),
+        (f"{reverse('pools:detail', args=['default'])}?part=live", "pool-live"),
+        (f"{reverse('sessions:list')}?part=live", "sessions"),
+        (f"{reverse('jobs:list')}?q=state:live&part=rows", "job-rows"),
+        (f"{reverse('jobs:detail', args=[job])}?part=head", "job-head"),
+        (f"{reverse('jobs:detail', args=[job])}?part=live", "job-live"),
+        (f"{reverse('jobs:log_ranks', args=[job])}?part=rows", "rank-rows"),
+        (f"{reverse('jobs:cost', args=[job])}?part=lines", "job-cost"),
+    ):
+        assert _timer_of(client.get(address).content.decode(), region), address
+
+
+def test_what_is_over_or_past_is_not_asked_for_again(client, alice, yard):
+    client.force_login(alice)
+    job = yard.succeeded.pk
+    for address, region in (
+        (f"{reverse('jobs:list')}?q=state:finished&part=rows", "job-rows"),
+        (f"{reverse('jobs:detail', args=[job])}?part=head", "job-head"),
+        (f"{reverse('jobs:detail', args=[job])}?part=live", "job-live"),
+        (f"{reverse('jobs:cost', args=[job])}?part=lines", "job-cost"),
+        (f"{reverse('cluster_timeline')}?from=2026-01-01&to=2026-01-02", "timeline-live"),
+    ):
+        assert not _timer_of(client.get(address).content.decode(), region), address
+
+
+def test_the_list_of_sessions_watches_its_sessions(client, alice, yard):
+    job = scenes.submit(alice, yard.queued.project, name="lab", script="", session="shell")
+    assert job.state == JobState.QUEUED
+    client.force_login(alice)
+    text = client.get(f"{reverse('sessions:list')}?part=live").content.decode()
+    assert f'data-topic="user:{alice.pk} job:{job.pk}"' in text
