@@ -1,13 +1,10 @@
-/* Draws each figure.chart from the figure the server wrote into it, in the theme's colours, and
-   adds new points at most once a second. The table beside each chart needs no script.
-
-   Markup: components/_chart.html inside a section with data-points-url. */
+/* Draws the figure that the server wrote into each figure.chart and adds new points; the table beside
+   it needs no script. */
 (() => {
   "use strict";
 
   const SERIES = 8;
   const MOST_POINTS = 1000;
-  const POLL_MS = 5000;
   const RENEW_MS = 20000;
   const SETTINGS = { displayModeBar: false, responsive: true, staticPlot: false };
 
@@ -61,20 +58,10 @@
     return { height: 240, xaxis: axis, yaxis: axis, ...common, ...kept };
   }
 
-  function figureOf(chart) {
-    const source = chart.querySelector('script[type="application/json"]');
-    try {
-      return source ? JSON.parse(source.textContent) : null;
-    } catch {
-      return null;
-    }
-  }
-
   /* A line needs two readings. */
   function draw(chart) {
     const plot = chart.querySelector(".plot");
-    const figure = figureOf(chart);
-    if (!plot || !figure || !window.Plotly) return;
+    const figure = JSON.parse(chart.querySelector('script[type="application/json"]').textContent);
     if (!figure.data.some((trace) => trace.x?.length > (trace.mode === "lines" ? 1 : 0))) {
       plot.textContent = "Too few readings.";
       return;
@@ -126,7 +113,6 @@
     return isNew;
   }
 
-  /* Figures and tables of this page as the server draws them now. */
   async function renew(section) {
     const answer = await fetch(location.href);
     if (!answer.ok || answer.redirected) return;
@@ -173,7 +159,7 @@
 
     /* As live.js: who chose so has it by the minute, or by a click on the word in the top bar. */
     const { updates } = document.body.dataset;
-    const paceMs = (Number(section.dataset.pollS) || POLL_MS / 1000) * 1000;
+    const paceMs = section.dataset.pollS * 1000;
     if (updates !== "manual") setInterval(poll, updates === "minute" ? Math.max(paceMs, 60000) : paceMs);
     document.getElementById("live-chip")?.addEventListener("click", poll);
     document.addEventListener("visibilitychange", poll);

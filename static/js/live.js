@@ -1,6 +1,5 @@
-/* One socket a page. Hints come in, and the regions that asked for their topic fetch themselves.
-   Without a socket the same happens by a timer, and the chip in the top bar says so. Who chose to
-   have no live updates has no socket: a timer or the chip alone refreshes. */
+/* One socket a page. Hints come in, and the regions that asked for their topic fetch themselves; without
+   a socket the same happens by a timer, and the chip in the top bar says so. */
 (() => {
   "use strict";
 
@@ -19,7 +18,8 @@
   const listeners = new Map(); // topic → Set of {onFrame, request}
   const due = new Set(); // regions to refresh at the end of the present COALESCE_MS
   const followed = new Map(); // id of a region → when it last followed readings, or was due
-  let watched = new Set(); // what the server knows that we watch
+  const failed = new Map(); // id of a region → how often in a row it could not be fetched
+  let watched = new Set();
   let socket = null;
   let failures = 0;
   let timer = 0;
@@ -45,19 +45,14 @@
     return [...new Set([...regions().flatMap(topicsOf), ...listeners.keys()])];
   }
 
-  function clockText() {
-    return new Date().toTimeString().slice(0, 8);
-  }
-
   function show(state) {
-    if (!chip) return;
     /* Where only the bell is live there is nothing to call live. */
     const isQuiet = !listeners.size && !document.querySelector("[data-points-url]") && regions().every((region) => region.dataset.calm !== undefined);
     chip.hidden = state === "none" || (isQuiet && (state === "live" || (state === "paused" && !isLive)));
     chip.classList.toggle("paused", state !== "live");
     const texts = {
       live: "Live",
-      paused: `${{ minute: "Every minute", manual: "Updates off" }[updates] ?? "Live paused"} — refreshed ${clockText()}`,
+      paused: `${{ minute: "Every minute", manual: "Updates off" }[updates] ?? "Live paused"} — refreshed ${new Date().toTimeString().slice(0, 8)}`,
       ended: "Signed out — reload to go on",
     };
     const text = texts[state] ?? "";
@@ -68,7 +63,7 @@
   function isBusy(region) {
     const focus = document.activeElement;
     if (focus && region.contains(focus) && focus.matches("input, textarea, select")) return true;
-    if (region.querySelector("details.menu[open], dialog[open]")) return true;
+    if (region.querySelector("details.menu[open], dialog[open], form[data-sent]")) return true;
     const selection = getSelection();
     if (selection && !selection.isCollapsed && region.contains(selection.anchorNode)) return true;
     return [...region.querySelectorAll("input, textarea, select")].some(isChanged);
@@ -90,12 +85,8 @@
     const mark = document.createElement("p");
     mark.className = "changed";
     mark.dataset.changed = region.id;
-    const button = document.createElement("button");
-    button.className = "lnk";
-    button.type = "button";
-    button.textContent = "changed — refresh";
-    button.addEventListener("click", () => refresh(region, true));
-    mark.append(button);
+    mark.innerHTML = '<button class="lnk" type="button">changed — refresh</button>';
+    mark.firstChild.addEventListener("click", () => refresh(region, true));
     const home = region.closest("table")?.parentElement ?? region;
     home.classList.add("has-changed");
     home.append(mark);
@@ -108,7 +99,7 @@
       return;
     }
     document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`)?.remove();
-    window.htmx?.trigger(region, "live");
+    window.htmx.trigger(region, "live", { force });
   }
 
   function refreshSoon(region) {
@@ -128,27 +119,20 @@
   }
 
   function onMessage(event) {
-    let frame;
-    try {
-      frame = JSON.parse(event.data);
-    } catch {
-      return;
-    }
-    if (!frame || typeof frame.topic !== "string") return;
+    const frame = JSON.parse(event.data);
     for (const each of listeners.get(frame.topic) ?? []) each.onFrame(frame);
     for (const region of regions()) {
       /* A calm region is fresh when the page is: it need not ask again when the socket is up. */
       if (frame.kind === "watching" && region.dataset.calm !== undefined) continue;
       if (!topicsOf(region).includes(frame.topic)) continue;
-      if (frame.kind === "samples" && !followsNow(region)) continue;
+      if (frame.kind === "samples" && !isDue(region, region.dataset.samplesS, 0)) continue;
       refreshSoon(region);
     }
   }
 
   /* Readings come every second for as long as a job runs: a region says how often it shows them. */
-  function followsNow(region) {
-    const pace = Number(region.dataset.samplesS) * 1000;
-    if (!pace || Date.now() - (followed.get(region.id) ?? 0) < pace) return false;
+  function isDue(region, paceS, since) {
+    if (!paceS || Date.now() - (followed.get(region.id) ?? since) < paceS * 1000) return false;
     followed.set(region.id, Date.now());
     return true;
   }
@@ -156,15 +140,10 @@
   /* What only time changes, such as how long ago something was looked at, is told by nobody. */
   function refreshDue() {
     if (document.hidden || polling || ended) return;
-    for (const region of regions()) {
-      const everyMs = Number(region.dataset.everyS) * 1000;
-      if (!everyMs || Date.now() - (followed.get(region.id) ?? opened) < everyMs) continue;
-      followed.set(region.id, Date.now());
-      refreshSoon(region);
-    }
+    for (const region of regions()) if (isDue(region, region.dataset.everyS, opened)) refreshSoon(region);
   }
 
-  /* Tell the server what changed in what this page watches; a log says from which line on. */
+  /* A log says from which line on. */
   function sync() {
     if (socket?.readyState !== WebSocket.OPEN) return;
     const now = wanted().slice(0, MOST_TOPICS);
@@ -190,6 +169,7 @@
   }
 
   function onClose(event) {
+    if (event.target !== socket) return;
     socket = null;
     if (document.hidden && !hiddenTimer) return;
     if (event.code === SIGNED_OUT) {
@@ -202,9 +182,13 @@
     failures += 1;
     if (failures >= FAILURES_BEFORE_POLLING || refused) startPolling();
     if (refused) return;
-    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures - 1, 10));
     clearTimeout(timer);
-    timer = setTimeout(connect, wait * (0.8 + 0.4 * Math.random()));
+    timer = setTimeout(connect, waitMs(failures));
+  }
+
+  /* Longer each time, and not for all pages the same. */
+  function waitMs(times) {
+    return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (times - 1)) * (0.8 + 0.4 * Math.random());
   }
 
   function connect() {
@@ -218,14 +202,13 @@
 
   function startPolling() {
     if (polling) return;
-    const slow = regions().map((region) => Number(region.dataset.pollS) * 1000).filter((ms) => ms > 0);
-    const pace = slow.length && slow.length === regions().length ? Math.min(...slow) : POLL_MS;
+    const paces = isLive ? regions().map((region) => region.dataset.pollS * 1000 || POLL_MS) : [];
     show("paused");
     polling = updates === "manual" || setInterval(() => {
       if (document.hidden) return;
       refreshAll();
       show("paused");
-    }, isLive ? pace : MINUTE_MS);
+    }, Math.min(MINUTE_MS, ...paces));
   }
 
   function stopPolling() {
@@ -253,37 +236,55 @@
   function watch(topic, listener) {
     if (!listeners.has(topic)) listeners.set(topic, new Set());
     listeners.get(topic).add(listener);
-    if (socket) sync();
-    else connect();
-  }
-
-  /* Menus and details that the reader opened stay open when the server's copy has them shut. */
-  function keepOpened() {
-    if (!window.Idiomorph) return;
-    window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute, node) =>
-      !(attribute === "open" && (node.tagName === "DETAILS" || node.tagName === "DIALOG"));
+    sync();
+    connect();
   }
 
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:afterSettle", () => {
-    if (socket) sync();
-    else connect();
+    sync();
+    connect();
   });
   /* A fragment that was sent elsewhere is the sign-in page: never put it into a region. */
   document.addEventListener("htmx:beforeSwap", (event) => {
-    const { xhr, requestConfig } = event.detail;
+    const { xhr, requestConfig, target } = event.detail;
+    const asker = requestConfig.triggeringEvent;
     const asked = new URL(requestConfig.path, location.href).pathname;
     if (xhr.responseURL && new URL(xhr.responseURL).pathname !== asked && requestConfig.verb === "get") {
       event.detail.shouldSwap = false;
       ended = true;
       stopPolling();
       show("ended");
+    } else if (asker?.type === "live" && !asker.detail.force && isBusy(target)) {
+      event.detail.shouldSwap = false;
+      markChanged(target);
     }
   });
+  /* What could not be fetched is asked for again, later each time; that it fails is said. */
+  document.addEventListener("htmx:afterRequest", ({ detail: { elt, successful } }) => {
+    if (ended || elt.dataset.topic === undefined) return;
+    if (successful) {
+      if (failed.delete(elt.id) && !failed.size && !polling) show("live");
+      return;
+    }
+    const times = (failed.get(elt.id) ?? 0) + 1;
+    failed.set(elt.id, times);
+    setTimeout(refreshSoon, waitMs(times), elt);
+    if (times > 1) show("paused");
+  });
+  /* A line that is gone says so by itself only much later. */
+  window.addEventListener("offline", () => {
+    if (!socket) return;
+    socket.close();
+    startPolling();
+    onClose({ target: socket });
+  });
+  window.addEventListener("online", connect);
   window.trainyard = Object.assign(window.trainyard ?? {}, { watch });
-  keepOpened();
+  /* Menus and details that the reader opened stay open when the server's copy has them shut. */
+  window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute) => attribute !== "open";
   setInterval(refreshDue, EVERY_LOOK_MS);
-  chip?.addEventListener("click", () => {
+  chip.addEventListener("click", () => {
     if (ended) location.reload();
     refreshAll();
     if (polling) show("paused");

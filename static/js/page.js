@@ -1,5 +1,4 @@
-/* What every page does a little better with a script: times that tick, copying, menus that close,
-   forms that cannot be sent twice. Nothing here is needed to read or to act. */
+/* What every page does a little better with a script. Nothing here is needed to read or to act. */
 (() => {
   "use strict";
 
@@ -29,12 +28,10 @@
   }
 
   function toast(text) {
-    const shelf = document.getElementById("toasts");
-    if (!shelf) return;
     const note = document.createElement("div");
     note.className = "toast";
     note.textContent = text;
-    shelf.append(note);
+    document.getElementById("toasts").append(note);
     expire(note);
   }
 
@@ -160,7 +157,6 @@
     openScrollers();
     rove();
     for (const note of document.querySelectorAll("[data-toast='']")) expire(note);
-    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   });
 
   window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });

@@ -63,16 +63,20 @@ def chromium() -> Iterator[Browser]:
 
 
 class Witness:
-    """Complaints of one context: console errors, exceptions, requests to other hosts."""
+    """Complaints of one context: console errors, exceptions, requests to other hosts. `excused`:
+    words of console errors that are meant to be.
+    """
 
-    def __init__(self, context: BrowserContext, host: str) -> None:
+    def __init__(self, context: BrowserContext, host: str, excused: Sequence[str] = ()) -> None:
         self.complaints: list[str] = []
-        self.host = host
+        self.host, self.excused = host, excused
         context.on("console", self._console)
         context.on("weberror", lambda error: self.complaints.append(f"exception: {error.error}"))
         context.on("request", self._request)
 
     def _console(self, message) -> None:
+        if any(word in message.text for word in self.excused):
+            return
         if message.type in ("error", "warning"):
             self.complaints.append(f"console {message.type}: {message.text} {message.location}")
 
@@ -90,10 +94,10 @@ def visit(chromium: Browser, stack: LiveStack) -> Iterator:
     """
     opened: list[tuple[BrowserContext, Witness]] = []
 
-    def open_page(username: str = "", **options) -> Page:
+    def open_page(username: str = "", *, excused: Sequence[str] = (), **options) -> Page:
         context = chromium.new_context(base_url=stack.address, **options)
         context.set_default_timeout(PATIENCE_MS)
-        witness = Witness(context, urlsplit(stack.address).netloc)
+        witness = Witness(context, urlsplit(stack.address).netloc, excused)
         opened.append((context, witness))
         page = context.new_page()
         if username:

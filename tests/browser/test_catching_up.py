@@ -1,0 +1,150 @@
+"""What failed, came late or was told by nobody is caught up on; nothing of a reader's is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import expect_live
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+FAILS = ("503", "Failed to load", "ERR_INTERNET_DISCONNECTED", "afterRequest", "sendError")
+
+
+@pytest.fixture
+def job(stack) -> Iterator[int]:
+    """One that runs; cancelled in the end."""
+    made = stack.submit(name="caught-up", script="sleep 600")["id"]
+    stack.wait_for(made, "running")
+    yield made
+    cancel(stack, made)
+
+
+def cancel(stack, job: int) -> None:
+    with stack.api() as api:
+        api.post(f"/jobs/{job}/cancel/")
+    stack.wait_for(job)
+
+
+class Fails:
+    """Answers so many requests for a part with a 503."""
+
+    def __init__(self, page: Page, pattern: str, times: int) -> None:
+        self.left = times
+        page.route(pattern, self._answer)
+
+    def _answer(self, route: Route) -> None:
+        if self.left > 0:
+            self.left -= 1
+            route.fulfill(status=503, body="not now")
+        else:
+            route.continue_()
+
+
+class Held:
+    """Holds back requests until they are released."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._routes: list[Route] = []
+        self._is_open = False
+        page.route(pattern, self._came)
+
+    def _came(self, route: Route) -> None:
+        if self._is_open:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+    def release(self) -> None:
+        """What was held, and all that comes."""
+        assert self._routes
+        self._is_open = True
+        for route in self._routes:
+            route.continue_()
+
+
+def test_a_part_that_fails_is_asked_for_again_and_that_is_said(stack, visit, job):
+    page = visit("alice", excused=FAILS)
+    page.goto(f"/jobs/{job}/")
+    chip, head = page.locator("#live-chip"), page.locator("#job-head")
+    expect_live(chip)
+    fails = Fails(page, "**/*part=head*", 4)
+    cancel(stack, job)
+    expect(chip).to_contain_text("Live paused")
+    expect(head).to_contain_text("cancelled")
+    assert fails.left == 0
+    # The rest of the page follows; then all is well again.
+    expect(chip).to_have_text("Live")
+
+
+def test_a_line_that_was_gone_says_so_and_is_caught_up_on(stack, visit, job):
+    page = visit("alice", excused=FAILS)
+    page.goto(f"/jobs/{job}/")
+    chip, head = page.locator("#live-chip"), page.locator("#job-head")
+    expect_live(chip)
+    page.context.set_offline(True)
+    expect(chip).to_contain_text("Live paused")
+    cancel(stack, job)
+    expect(head).to_contain_text("running")
+    page.context.set_offline(False)
+    expect(head).to_contain_text("cancelled")
+    expect(chip).to_have_text("Live")
+
+
+def test_a_tick_set_while_rows_are_on_their_way_stays(stack, visit, job):
+    page = visit("alice")
+    page.goto("/jobs/?q=caught-up")
+    expect_live(page.locator("#live-chip"))
+    held = Held(page, "**/*part=rows*")
+    page.locator("#live-chip").click()
+    expect(page.locator("#job-rows")).to_have_class("htmx-request")
+    mark = page.get_by_label(f"Mark #{job}", exact=True)
+    mark.check()
+    page.locator("h1").click()
+    held.release()
+    changed = page.locator('[data-changed="job-rows"]')
+    expect(changed).to_be_visible()
+    expect(mark).to_be_checked()
+    # Who asks for it gets it.
+    changed.get_by_role("button").click()
+    expect(mark).not_to_be_checked()
+
+
+def test_the_list_of_sessions_follows_them(stack, visit):
+    page = visit("alice")
+    with stack.api() as api:
+        before = len(api.get("/sessions/").json()["items"])
+    page.goto("/sessions/")
+    expect(page.locator(".session")).to_have_count(before)
+    number = stack.submit(name="followed", session="shell")["id"]
+    try:
+        card = page.locator(f"#session-{number}")
+        expect(card).to_contain_text("running")
+        cancel(stack, number)
+        expect(card).to_have_count(0)
+    finally:
+        cancel(stack, number)
+
+
+def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
+    page = visit("alice")
+    page.add_init_script(
+        """Object.defineProperty(document, "hidden", {get: () => window.isHidden ?? false})"""
+    )
+    page.goto(f"/jobs/{job}/")
+    expect_live(page.locator("#live-chip"))
+    page.wait_for_load_state("networkidle")
+    page.evaluate("window.isHidden = true")
+    # What was due just then.
+    page.wait_for_timeout(1_000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    # Longer than any of its regions waits.
+    page.wait_for_timeout(26_000)
+    # Readings are hints; what time makes old is not asked for.
+    assert [one for one in asked if "part=head" in one] == []
+    page.evaluate("window.isHidden = false")
+    with page.expect_request("**/*part=head*"):
+        pass
