@@ -1,7 +1,5 @@
-/* The log window: a few thousand lines of a log of any length, live at its end.
-
-   Markup: components/_log.html. Rows come from the server as HTML that it escaped; their ids are
-   their line numbers, which never change. Search, times and groups are in log_tools.js. */
+/* The log window: a few thousand lines of a log of any length. Markup: components/_log.html; ids of rows
+   are numbers of lines, which never change. */
 (() => {
   "use strict";
 
@@ -11,7 +9,6 @@
   const MOST_FOLLOWED = 300;
   const NEAR_END_PX = 40;
   const LOAD_AHEAD_PX = 400;
-  const POLL_MS = 5000;
   const PACE_MS = 2000;
 
   class LogWindow {
@@ -34,7 +31,7 @@
 
     start() {
       this.view.addEventListener("scroll", () => this.onScroll(), { passive: true });
-      this.more?.addEventListener("click", () => this.toEnd());
+      this.more.addEventListener("click", () => this.toEnd());
       window.addEventListener("hashchange", () => this.toHash());
       if (!this.complete) {
         window.trainyard.watch(this.root.dataset.logTopic, {
@@ -68,15 +65,15 @@
       return row ? Number(row.id.slice(1)) : 0;
     }
 
-    /* Rows from `from` on, and what the answer says about the whole log. */
     async fetchLines(from, name = "count", value = CHUNK) {
       const url = new URL(this.root.dataset.linesUrl, location.href);
       url.searchParams.set("from_line", String(Math.max(1, from)));
       url.searchParams.set(name, value);
       const answer = await fetch(url, { headers: { "HX-Request": "true" } });
       if (!answer.ok || answer.redirected) throw new Error(`lines: ${answer.status}`);
-      this.total = Number(answer.headers.get("X-Total-Lines") ?? this.total);
-      this.complete = answer.headers.get("X-Log-Complete") === "true";
+      /* Frames that came meanwhile know more. */
+      this.total = Math.max(this.total, answer.headers.get("X-Total-Lines"));
+      this.complete ||= answer.headers.get("X-Log-Complete") === "true";
       return answer.text();
     }
 
@@ -92,20 +89,19 @@
         if (!isJump) return false;
         await this.busy;
       }
-      this.busy = this.fetchInto(from, place);
+      this.busy = this.fetchLines(from).then((html) => place(this.parse(html)) ?? true).catch(() => false);
       const isDone = await this.busy;
       this.busy = null;
       this.report();
       return isDone;
     }
 
-    async fetchInto(from, place) {
-      try {
-        place(this.parse(await this.fetchLines(from)));
-        return true;
-      } catch {
-        return false;
-      }
+    jump(to) {
+      return this.load(to, (content) => this.rows.replaceChildren(content), true);
+    }
+
+    readOn() {
+      return this.load(this.last() + 1, (content) => this.appendNew(content));
     }
 
     append(content) {
@@ -146,18 +142,13 @@
       this.report();
     }
 
-    /* After a gap: read on by line number until the end is reached, or jump there if it is far. */
+    /* After a gap. */
     async catchUp() {
-      if (!this.follow) {
-        if (this.rows.childElementCount < MOST_ROWS) {
-          await this.load(this.last() + 1, (content) => this.appendNew(content));
-        }
-        return;
-      }
+      if (!this.follow) return this.rows.childElementCount < MOST_ROWS && this.readOn();
       if (this.total - this.last() > MOST_ROWS) return this.toEnd();
       for (let before = -1; before < this.last();) {
         before = this.last();
-        if (!(await this.load(before + 1, (content) => this.appendNew(content)))) break;
+        if (!(await this.readOn())) break;
       }
       if (this.follow) this.stickToEnd();
     }
@@ -180,7 +171,7 @@
       if (scrollTop < LOAD_AHEAD_PX && this.first() > 1) {
         this.load(this.first() - CHUNK, (content) => this.prepend(content));
       } else if (left < LOAD_AHEAD_PX && this.last() < this.total) {
-        this.load(this.last() + 1, (content) => this.appendNew(content));
+        this.readOn();
       }
     }
 
@@ -189,7 +180,7 @@
       if (this.follow === on) return;
       this.follow = on;
       if (!on) this.seen = this.total;
-      this.root.querySelector("[data-tool=follow]")?.setAttribute("aria-pressed", String(on));
+      this.root.querySelector("[data-tool=follow]").setAttribute("aria-pressed", String(on));
       this.report();
     }
 
@@ -206,9 +197,8 @@
     }
 
     async toEnd() {
-      if (this.last() < this.total) {
-        await this.load(this.total - CHUNK + 1, (content) => this.rows.replaceChildren(content), true);
-      }
+      /* Rows of frames that came meanwhile are replaced, too. */
+      for (let n = 0; n < 3 && this.last() < this.total; n += 1) await this.jump(this.total - CHUNK + 1);
       this.setFollow(!this.complete);
       this.stickToEnd();
       this.report();
@@ -216,17 +206,15 @@
 
     async toStart() {
       this.setFollow(false);
-      if (this.first() > 1) {
-        await this.load(1, (content) => this.rows.replaceChildren(content), true);
-      }
+      if (this.first() > 1) await this.jump(1);
       this.view.scrollTop = 0;
     }
 
-    /* `#L120` and `#L120-L140`: show, highlight, stop following. */
     toHash() {
       const match = /^#L(\d{1,15})(?:-L?(\d{1,15}))?$/.exec(location.hash);
       if (!match) return false;
-      const [from, to] = [Number(match[1]), Number(match[2] ?? match[1])];
+      const [from, to] = [match[1], match[2] ?? match[1]].map((line) => Math.min(line, this.total));
+      if (match[1] > this.total) window.trainyard.toast(`The last line is ${this.total}.`);
       this.root.scrollIntoView({ block: "nearest" });
       this.showRange(Math.min(from, to), Math.max(from, to));
       return true;
@@ -238,7 +226,7 @@
       this.setFollow(false);
       while (this.busy) await this.busy;
       if (turn === this.turn && (from < this.first() || from > this.last())) {
-        await this.load(from - 100, (content) => this.rows.replaceChildren(content), true);
+        await this.jump(from - 100);
       }
       if (turn !== this.turn) return;
       for (const row of this.rows.querySelectorAll(`.${mark}`)) row.classList.remove(mark);
@@ -253,12 +241,9 @@
 
     report() {
       const fresh = this.total - this.seen;
-      if (this.more) {
-        this.more.hidden = this.follow || fresh <= 0;
-        this.more.textContent = `${fresh.toLocaleString("en")} new lines ↓`;
-      }
+      this.more.hidden = this.follow || fresh <= 0;
+      this.more.textContent = `${fresh.toLocaleString("en")} new line${fresh === 1 ? "" : "s"} ↓`;
       this.tools.dress();
-      if (!this.says) return;
       const place = this.rows.childElementCount
         ? `lines ${this.first().toLocaleString("en")}–${this.last().toLocaleString("en")} of ${this.total.toLocaleString("en")}`
         : "no lines yet";
@@ -275,15 +260,11 @@
     let before = log.total;
     setInterval(() => {
       log.pace = Math.round(((log.total - before) * 1000) / PACE_MS);
+      if (log.pace) log.tools.tick();
       before = log.total;
       if (!log.complete) log.report();
       /* Lines that came while others were being fetched, and none after them. */
       if (log.follow && !log.busy && log.last() < log.total) log.catchUp();
     }, PACE_MS);
-    /* The rest of a log that arrives while the socket is away. */
-    setInterval(() => {
-      const live = document.getElementById("live-chip");
-      if (!log.complete && !document.hidden && live?.classList.contains("paused")) log.catchUp();
-    }, POLL_MS);
   }
 })();

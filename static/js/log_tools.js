@@ -1,6 +1,5 @@
-/* What a reader does with a log beside scrolling: find, times, groups, long lines, keys.
-
-   Finding is the server's work: it searches the whole log and answers with the numbers of lines. */
+/* What a reader does with a log beside scrolling. Finding is the server's work: it searches the whole
+   log and answers with numbers of lines. */
 (() => {
   "use strict";
 
@@ -63,7 +62,7 @@
       if (this.form.q.value) this.find(1, Boolean(location.hash));
     }
 
-    /* What is set stands in the address, so that a link shows the same. */
+    /* So that a link shows the same. */
     remember(name, value) {
       const url = new URL(location.href);
       if (value) url.searchParams.set(name, value);
@@ -71,16 +70,18 @@
       history.replaceState(history.state, "", url);
     }
 
-    /* Each answer takes the server two seconds at most; until it says 0 there is more to search. */
     async find(from = 1, stay = false) {
       const turn = ++this.turn;
+      let problem;
       const text = this.form.q.value;
       if (from === 1) {
         this.hits = [];
         this.known.clear();
         this.at = -1;
         this.note = "";
+        this.rest = 0;
       }
+      this.isOn = true;
       for (let next = text ? from : 0; next && this.hits.length < MOST_HITS;) {
         this.say(`searching from line ${next.toLocaleString("en")}`);
         const url = new URL(this.root.dataset.findUrl, location.href);
@@ -89,15 +90,20 @@
         url.searchParams.set("from_line", String(next));
         const answer = await this.ask(url);
         if (turn !== this.turn) return;
-        if (typeof answer === "string") return this.say(answer);
+        if (typeof answer === "string") {
+          problem = answer;
+          break;
+        }
+        /* The log grew while it was searched: its end may be there already. */
+        this.hits.push(...answer.lines.filter((line) => !this.known.has(line)));
         for (const line of answer.lines) this.known.add(line);
-        this.hits.push(...answer.lines);
-        this.end = answer.total_lines;
         this.note ||= answer.note;
-        next = answer.next_line;
+        this.rest = next = answer.next_line;
+        this.from = next || answer.total_lines + 1;
         if (this.at < 0 && this.hits.length && !stay) this.step(1);
       }
-      this.say(text ? undefined : "");
+      this.isOn = false;
+      this.say(problem ?? (text ? undefined : ""));
     }
 
     async ask(url) {
@@ -118,9 +124,10 @@
         const next = hits.findIndex((line) => line >= log.topLine());
         this.at = by > 0 ? Math.max(0, next) : (next < 0 ? hits.length : next) - 1;
       } else this.at += by;
-      if (this.at >= hits.length && log.total > this.end && hits.length < MOST_HITS) {
+      if (this.at >= hits.length && log.total >= this.from && hits.length < MOST_HITS) {
         this.at = hits.length - 1;
-        this.find(this.end + 1).then(() => this.at < this.hits.length - 1 && this.step(1));
+        /* What is being searched is not searched once more. */
+        if (!this.isOn) this.find(this.from).then(() => this.at < this.hits.length - 1 && this.step(1));
         return;
       }
       this.at = (this.at + hits.length) % hits.length;
@@ -129,14 +136,13 @@
     }
 
     say(text) {
-      const many = (this.hits.length < MOST_HITS ? "" : "more than ") + this.hits.length.toLocaleString("en");
+      const many = (this.rest ? "more than " : "") + this.hits.length.toLocaleString("en");
       const place = this.at < 0 ? "" : `${(this.at + 1).toLocaleString("en")} of `;
       this.found.textContent = text ?? (this.hits.length ? `${place}${many} line${this.hits.length === 1 ? "" : "s"}` : "no line matches") + this.note;
       this.tick();
       this.dress();
     }
 
-    /* Where in the whole log the hits are, and where the view is. */
     tick() {
       const bins = new Set(this.hits.map((line) => Math.floor(((line - 1) / Math.max(1, this.log.total)) * TICKS)));
       this.strip.querySelectorAll("rect:not(.view)").forEach((old) => old.remove());
@@ -287,7 +293,7 @@
         size: () => this.remember("size", (log.view.dataset.size = { "": "large", large: "small" }[log.view.dataset.size] ?? "")),
         wrap: () => {
           const isOn = log.view.classList.toggle("wrap");
-          this.root.querySelector("[data-tool=wrap]")?.setAttribute("aria-pressed", String(isOn));
+          this.root.querySelector("[data-tool=wrap]").setAttribute("aria-pressed", String(isOn));
           this.remember("wrap", isOn ? "1" : "");
         },
       };

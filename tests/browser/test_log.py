@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -70,3 +71,85 @@ def test_a_hundred_thousand_lines(job, visit):
     page.reload()
     expect(view).to_have_css("font-size", "16px")
     assert "size=large" in page.url
+
+
+@pytest.fixture
+def short(stack) -> Iterator[int]:
+    """It prints more lines than a page shows at first, and stays until it is cancelled."""
+    made = stack.submit(name="short-log", script="seq -f 'line %g' 1200; sleep 600")["id"]
+    yield made
+    with stack.api() as api:
+        api.post(f"/jobs/{made}/cancel/")
+    stack.wait_for(made)
+
+
+def test_an_answer_of_before_takes_nothing_back(stack, short, visit):
+    page = visit("alice")
+    page.goto(f"/jobs/{short}/logs/")
+    says = page.locator("[data-says]")
+    expect(page.locator("#L1200")).to_be_in_viewport()
+    held: list[tuple[Route, APIResponse]] = []
+    page.route("**/logs/lines/*", lambda route: held.append((route, route.fetch())))
+    page.locator("[data-tool=start]").click()
+    expect(says).to_contain_text("not following")
+    with stack.api() as api:
+        api.post(f"/jobs/{short}/cancel/")
+    expect(says).to_contain_text("complete")
+    [(route, of_before)] = held
+    route.fulfill(response=of_before)
+    expect(says).to_have_text("lines 1–500 of 1,200 · complete")
+
+
+def test_a_line_that_is_not_there_is_said_and_the_last_one_shown(short, visit):
+    page = visit("alice")
+    page.goto(f"/jobs/{short}/logs/")
+    expect(page.locator("#L1200")).to_be_in_viewport()
+    page.goto(f"/jobs/{short}/logs/#L70000")
+    expect(page.locator("#toasts")).to_contain_text("The last line is 1200.")
+    expect(page.locator("#L1200.sel")).to_be_in_viewport()
+
+
+def test_on_from_the_last_hit_leaves_nothing_unsearched(short, visit):
+    page = visit("alice")
+    page.goto(f"/jobs/{short}/logs/")
+    expect(page.locator("#L1200")).to_be_in_viewport()
+    asked: list[Route] = []
+    page.route("**/logs/find/*", lambda route: asked.append(route))
+    page.locator(".lines").press("/")
+    page.keyboard.type("line")
+    page.keyboard.press("Enter")
+    found = page.locator("[data-found]")
+    expect(found).to_contain_text("searching from line 1")
+    first = {"lines": [1, 2], "next_line": 3, "note": "", "total_lines": 900}
+    asked[0].fulfill(json=first)
+    expect(page.locator("#L1.at")).to_be_in_viewport()
+    for _ in range(3):
+        page.keyboard.press("n")
+    expect(found).to_have_text("2 of more than 2 lines")
+    # While this was searched the log grew: what came is told by both answers.
+    asked[1].fulfill(json={"lines": [2, 1000], "next_line": 0, "note": "", "total_lines": 900})
+    expect(found).to_have_text("2 of 3 lines")
+    page.keyboard.press("n")
+    expect(page.locator("#L1000.at")).to_be_in_viewport()
+    froms = [parse_qs(urlsplit(route.request.url).query)["from_line"] for route in asked]
+    assert froms == [["1"], ["3"]]
+
+
+def test_who_renews_by_hand_has_a_log_that_waits(stack, short, visit):
+    page = visit("alice")
+    page.goto("/settings/profile/")
+    page.get_by_role("button", name="By hand").click()
+    try:
+        page.goto(f"/jobs/{short}/logs/")
+        chip = page.locator("#live-chip")
+        expect(chip).to_contain_text("Updates off")
+        page.wait_for_load_state("networkidle")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.wait_for_timeout(12_000)
+        assert asked == []
+        with page.expect_request("**/logs/lines/*"):
+            chip.click()
+    finally:
+        page.goto("/settings/profile/")
+        page.get_by_role("button", name="Live", exact=True).click()
