@@ -13,15 +13,17 @@
   const CHORD_MS = 1200;
   let goUntil = 0;
   let chosen = -1;
+  let shown = null; // the text that these are the hits of
+  let waits = false; // to open the first of what is still to come
 
   const hits = () => [...palette.querySelectorAll(".finds a")];
 
   function open() {
-    if (!palette || palette.open) return;
-    sheet?.close();
+    if (palette.open) return;
+    sheet.close();
     palette.showModal();
     field.select();
-    window.htmx?.trigger(field, "open");
+    window.htmx.trigger(field, "open");
   }
 
   /* Focus stays in the field; the chosen line is named to screen readers. */
@@ -34,10 +36,11 @@
   }
 
   function inPalette(event) {
+    waits = event.key === "Enter" && field.value !== shown;
     if (event.key === "ArrowDown") choose(chosen + 1);
     else if (event.key === "ArrowUp") choose(chosen - 1);
-    else if (event.key === "Enter" && hits()[chosen]) hits()[chosen].click();
-    else return;
+    else if (event.key === "Enter" && !waits && hits()[chosen]) hits()[chosen].click();
+    else if (!waits) return;
     event.preventDefault();
   }
 
@@ -59,7 +62,7 @@
       return Boolean(PLACES[key]);
     }
     if (key === "g") goUntil = Date.now() + CHORD_MS;
-    else if (key === "?") sheet?.showModal();
+    else if (key === "?") sheet.showModal();
     else if (key === "c") location.assign("/jobs/new/");
     else if (key === "j" || key === "k") stepRow(key === "j" ? 1 : -1);
     else if (key === "x") document.activeElement.closest("tr")?.querySelector("input[type=checkbox]")?.click();
@@ -77,7 +80,7 @@
       open();
       return;
     }
-    if (palette?.open) {
+    if (palette.open) {
       inPalette(event);
       return;
     }
@@ -89,12 +92,18 @@
   });
 
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-palette]") && palette?.showModal) {
+    if (event.target.closest("[data-palette]")) {
       event.preventDefault();
       open();
     }
     if (event.target === palette || event.target === sheet) event.target.close();
+    /* A hit may lead to another part of this page. */
+    if (event.target.closest(".finds a")) palette.close();
   });
 
-  palette?.addEventListener("htmx:afterSwap", () => choose(0));
+  palette.addEventListener("htmx:afterSwap", (event) => {
+    shown = event.detail.requestConfig.parameters.q;
+    choose(0);
+    if (waits && field.value === shown) hits()[0]?.click();
+  });
 })();

@@ -117,3 +117,20 @@ def test_an_action_typed_leads_to_its_button_and_does_nothing_by_itself(stack, v
     expect(page.locator("#job-head")).to_contain_text("running")
     cancel(stack, job)
     stack.wait_for(job["id"])
+
+
+def test_enter_opens_what_was_typed_and_a_place_on_the_same_page(stack, visit):
+    job = stack.submit(name="typed-fast", script="sleep 600")
+    stack.wait_for(job["id"], "running")
+    page = visit("alice")
+    page.goto(f"/jobs/{job['id']}/")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette-results a").first).to_be_visible()
+    # Before the answer for it can have come.
+    page.keyboard.type(f"cancel {job['id']}", delay=0)
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"#cancel-now$"))
+    expect(page.locator("#palette")).to_be_hidden()
+    expect(page.get_by_role("button", name=f"Cancel job #{job['id']}")).to_be_visible()
+    cancel(stack, job)
+    stack.wait_for(job["id"])
