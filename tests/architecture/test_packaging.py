@@ -142,6 +142,19 @@ def test_every_secret_is_a_file_and_every_reference_leads_somewhere():
         assert not service["image"].endswith(":latest")
 
 
+def test_the_head_of_the_compose_file_gives_secrets_to_the_images_user():
+    """A file secret keeps its owner and mode in a container, whatever `uid:` would say."""
+    head = (DEPLOY / "compose.yaml").read_text().partition("\nname:")[0]
+    (user,) = rests("USER")
+    assert f"chown {user}" in head and "chmod 0400" in head
+    assert [name for name in COMPOSE["secrets"] if name not in head] == []
+
+
+def test_what_containers_say_is_bounded():
+    for name, service in SERVICES.items():
+        assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}, name
+
+
 def test_our_containers_may_do_little_and_only_the_web_is_reached_from_this_machine():
     for name in OURS:
         service = SERVICES[name]

@@ -114,7 +114,7 @@ def _keeps_its_secrets(state: Path, run: Path, password: str) -> None:
         assert stat.S_IMODE((state / name).stat().st_mode) == 0o600, name
     assert stat.S_IMODE(state.stat().st_mode) == 0o711
     assert stat.S_IMODE((run / "valkey.sock").stat().st_mode) == 0o700
-    for name in ("files", "logs", "static"):
+    for name in ("files", "logs"):
         path = state / name
         assert not path.exists() or stat.S_IMODE(path.stat().st_mode) == 0o700, name
 

@@ -74,6 +74,7 @@ class Command(BaseCommand):
         call_command("createcachetable", verbosity=0, stdout=sys.stderr)
         if not settings.DEBUG:
             call_command("collectstatic", interactive=False, verbosity=0, stdout=sys.stderr)
+            _open_to_the_proxy(Path(settings.STATIC_ROOT))
         if connection.vendor == "sqlite":
             Path(settings.DATABASES["default"]["NAME"]).chmod(0o600)
 
@@ -98,3 +99,15 @@ class Command(BaseCommand):
             raise CommandError(f"There is nobody named {username}.")
         _, secret = issue_token(actor=user, name="local", scopes=SCOPES, expires_in_days=1)
         return secret
+
+
+def _open_to_the_proxy(folder: Path) -> None:
+    """Let everybody read what everybody is sent: a proxy serves it as another user.
+
+    Over what is there, not by a mode for what is written: an earlier start wrote most of it, and
+    compressed files are written past the storage and its modes.
+    """
+    for place, _, names in os.walk(folder):
+        Path(place).chmod(0o755)
+        for name in names:
+            (Path(place) / name).chmod(0o644)
