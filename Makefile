@@ -9,7 +9,7 @@ ARGS ?=
 LOCK := .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock" --quiet
 
-.PHONY: help setup setup-dev demo up dev test test-fast test-long test-gpu check fmt lint types arch \
+.PHONY: help setup setup-dev compile demo up dev test test-fast test-long test-gpu check fmt lint types arch \
 	smoke bench gallery agent migrations audit clean lock
 
 help: ## print this help
@@ -22,6 +22,9 @@ setup: ## make .venv with what the product needs
 
 setup-dev: ## the same, with what the tests and tools need
 	@PYTHON="$(PYTHON)" sh deploy/setup.sh dev
+
+compile: setup ## bytecode, for an installation whose programs may not write beside their code
+	@$(PYTHON_IN_VENV) -m compileall -q -j 0 .venv/lib/python3*/site-packages accounts scheduler portal
 
 demo: setup ## start everything, with people, a pool and a first training job (ARGS=--exit stops after it)
 	@exec $(MANAGE) up --demo $(ARGS)

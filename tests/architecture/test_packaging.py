@@ -179,6 +179,59 @@ def test_units_and_containers_start_the_same_programs():
     assert " ".join(SERVICES["clock"]["command"][1:]) == of_clock[1]
 
 
+def test_manage_sh_is_what_the_units_are(tmp_path):
+    """User, settings, variables, folder and Python: a command meets the database of the units."""
+    (tmp_path / "systemd-run").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / "systemd-run").chmod(0o755)
+
+    def said(*words: str) -> list[str]:
+        return subprocess.run(
+            ["/bin/sh", str(DEPLOY / "manage.sh"), *words],
+            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        ).stdout.splitlines()
+
+    unit = (DEPLOY / "systemd" / "trainyard-web.service").read_text()
+    same = ("User", "Group", "UMask", "WorkingDirectory", "Environment", "EnvironmentFile")
+    of_unit = re.findall(rf"^(?:{'|'.join(same)})=.*$", unit, re.M)
+    prepare = re.findall(r"^ExecStartPre=(\S+) (manage\.py) prepare$", unit, re.M)[0]
+    words = said("restored", "--some words")
+    assert len(of_unit) == len(same) and set(of_unit) <= set(words)
+    assert words[-4:] == [*prepare, "restored", "--some words"]
+    # The last file of variables wins.
+    words = said("--with", "/root/owner env", "grant_role", "trainyard_app")
+    assert words.index("EnvironmentFile=/root/owner env") > words.index(
+        "EnvironmentFile=/etc/trainyard/env"
+    )
+    assert words[-2:] == ["grant_role", "trainyard_app"]
+
+
+def test_the_book_types_manage_py_only_as_the_units_do():
+    """Plain `manage.py` acts on an SQLite file beside the checkout; `up` is meant to."""
+    book = (DEPLOY / "README.md").read_text()
+    typed = set(re.findall(r"(?<![\w/])manage\.py (\w+)", book))
+    assert typed <= {"up", "create_admin"}
+    assert {"restored", "migrate", "verify_ledger"} <= set(re.findall(r"manage\.sh (\w+)", book))
+
+
+def test_a_long_migration_is_not_killed_by_the_start_of_the_web():
+    """It runs before the program, where systemd gives 90 s unless told otherwise."""
+    unit = (DEPLOY / "systemd" / "trainyard-web.service").read_text()
+    assert "ExecStartPre=" in unit and "\nTimeoutStartSec=infinity\n" in unit
+
+
+def test_what_may_not_be_written_beside_the_code_is_compiled_by_the_book():
+    assert (DEPLOY / "README.md").read_text().count("make setup compile") == 2
+    named = re.search(r"^compile:.*\n\t.*compileall (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert named
+    (of_image,) = [rest for rest in rests("RUN") if "compileall" in rest]
+    assert set(of_image.split("-q ")[1].split()) <= set(named[1].split())
+
+
 def test_systemd_takes_the_units(tmp_path):
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
-from django.db import transaction
+from django.core.management.base import CommandError
+from django.db import connection, transaction
 
 from accounts.models import AuditEvent
 from scheduler.conf import load_conf
@@ -125,4 +126,13 @@ def test_numbers_rise_each_time_and_above_every_row(cluster, alice, project):
 
 def test_the_command_says_what_comes_next(cluster, capsys):
     call_command("restored")
-    assert "Nothing starts before 2 nodes said what runs there" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Nothing starts before 2 nodes said what runs there" in said
+    assert str(connection.settings_dict["NAME"]) in said
+
+
+def test_the_command_refuses_a_database_without_nodes(db):
+    """An SQLite file beside the checkout, say, while the servers' database is PostgreSQL."""
+    with pytest.raises(CommandError, match=r"no node in .*deploy/manage\.sh"):
+        call_command("restored")
+    assert not AuditEvent.objects.filter(action="node.recount").exists()

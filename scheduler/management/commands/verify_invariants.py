@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from scheduler.management.databases import database_in_words
 from scheduler.services.invariants import check_invariants
 
 _ANY_TIME_S = float("inf")
@@ -37,6 +38,7 @@ class Command(BaseCommand):
             self.stderr.write(words)
         said = {
             "invariants": "live",
+            "database": database_in_words(),
             "since": found.since and found.since.isoformat(),
             "seconds": found.took_s,
             "whole": found.is_whole,

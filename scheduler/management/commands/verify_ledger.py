@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from accounts.services.sealing import verify_audit
+from scheduler.management.databases import database_in_words
 from scheduler.services.books import verify_ledger
 
 
@@ -18,7 +19,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Exit code 1 with the breaks on stderr."""
         report = verify_ledger()
-        self.stdout.write(f"{report.entries} entries and {report.lines} lines were read.")
+        self.stdout.write(
+            f"{report.entries} entries and {report.lines} lines of {database_in_words()} were read."
+        )
         audit = verify_audit()
         self.stdout.write(
             f"{audit.events} audit events in {audit.seals} seals were read, {audit.unsealed} wait "
