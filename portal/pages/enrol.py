@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -25,16 +23,11 @@ from scheduler.selectors.cluster import (
 )
 from scheduler.services.nodes import (
     create_pool,
+    enrol_line,
     issue_node_token,
     require_operator,
     revoke_node_token,
 )
-
-
-def enrol_line(secret: str) -> str:
-    """What to type on the new machine. The token goes by the environment: `ps` shows arguments."""
-    server = shlex.quote(settings.PUBLIC_URL)
-    return f"TRAINYARD_ENROL_TOKEN={secret} trainyard-agent enrol --server {server} --run"
 
 
 @never_cache

@@ -104,7 +104,8 @@ HARDWARE: tuple[Signature, ...] = (
         "The machine itself reports errors. Tell the operator which node it was, and run the job "
         "again.",
         (
-            ("machine check",),
+            ("machine check exception",),
+            ("machine check events",),
             ("mce:", "hardware error"),
             ("soft lockup",),
             ("hard lockup",),

@@ -232,6 +232,18 @@ def test_what_may_not_be_written_beside_the_code_is_compiled_by_the_book():
     assert set(of_image.split("-q ")[1].split()) <= set(named[1].split())
 
 
+def test_programs_that_pages_name_are_units():
+    units = {path.name.removesuffix(".service") for path in (DEPLOY / "systemd").glob("*.service")}
+    named = set()
+    for folder in ("portal/pages", "templates"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in (".py", ".html"):
+                text = path.read_text()
+                named |= set(re.findall(r"systemctl (?:\S+ )*?(trainyard[\w@-]+)", text))
+    assert named == {"trainyard-agent", "trainyard-worker@default"}
+    assert {re.sub(r"@\w+", "@", name) for name in named} <= units
+
+
 def test_systemd_takes_the_units(tmp_path):
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from django.urls import reverse
 
@@ -11,6 +13,7 @@ from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
 
+ROOT = Path(__file__).resolve().parents[2]
 ACTIONS = ("drain", "quarantine", "resume", "retire", "renew_token")
 
 
@@ -164,7 +167,10 @@ def test_enrol_shows_a_token_once(client, operator, yard):
     url = reverse("nodes:enrol")
     before = NodeToken.objects.count()
     page = client.post(url, {"pool": "default", "minutes": "15"})
-    assert "TRAINYARD_ENROL_TOKEN=tyn_" in page.content.decode()
+    line = page.context["line"]
+    assert line.startswith("TRAINYARD_ENROL_TOKEN=tyn_") and line in page.content.decode()
+    book = (ROOT / "deploy" / "README.md").read_text()
+    assert line.partition(" ")[2].partition(" http")[0] in book
     assert "no-store" in page.headers["Cache-Control"]
     assert NodeToken.objects.count() == before + 1
     assert "tyn_" not in client.get(url).content.decode()

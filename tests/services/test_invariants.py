@@ -19,7 +19,7 @@ from scheduler.models import (
 )
 from scheduler.services.changing.sizes import set_nodes
 from scheduler.services.inbox.mailing import write_mails
-from scheduler.services.invariants import check_invariants, reading
+from scheduler.services.invariants import check_invariants, checking, reading
 from scheduler.services.invariants.checking import BY_JOB, NODES
 from scheduler.services.jobs import cancel_job, submit_job
 from scheduler.services.secrets.keeping import set_secret
@@ -196,3 +196,10 @@ def test_the_command_prints_json_last_and_fails_on_a_break(house, capsys):
     with pytest.raises(CommandError, match="no day"):
         call_command("verify_invariants", "--since", "yesterday")
     assert InvariantCheck.objects.count() == 2
+
+
+def test_a_task_is_not_handed_out_again_while_it_may_be_at_work(settings):
+    """Acknowledged at their end, tasks come again after this time, beside themselves if need be."""
+    assert settings.CELERY_TASK_ACKS_LATE
+    patience = settings.CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]
+    assert patience >= 2 * checking.LONGEST_S

@@ -23,7 +23,7 @@ BACKED_UP, BACKED_UP_LONG = timedelta(hours=26), timedelta(days=3)
 FULL, VERY_FULL = 0.80, 0.92
 WORKER_GONE = timedelta(minutes=2)
 Grade = TypeVar("Grade", float, timedelta)
-START_WORKER = "Is a worker running? systemctl status trainyard-worker"
+START_WORKER = "Is a worker running? systemctl status trainyard-worker@default"
 
 
 class Tone(StrEnum):

@@ -9,12 +9,13 @@ from scheduler.services.nodes.register import (
     require_operator,
     retire_node,
 )
-from scheduler.services.nodes.tokens import issue_node_token, revoke_node_token
+from scheduler.services.nodes.tokens import enrol_line, issue_node_token, revoke_node_token
 
 __all__ = [
     "authenticate_node",
     "create_pool",
     "drain_node",
+    "enrol_line",
     "enrol_node",
     "issue_node_token",
     "require_operator",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -11,6 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.secrets import hash_secret
 from accounts.services.audit import Subject, record
+from scheduler.conf import load_conf
 from scheduler.models import NodeToken, Pool
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes.register import require_operator
@@ -38,6 +40,16 @@ def issue_node_token(
         actor, "node.issue_token", _about(token), after={"expires_at": token.expires_at}, now=now
     )
     return token, secret
+
+
+def enrol_line(secret: str) -> str:
+    """What to type on the new machine, by the operator's book, before its unit is enabled.
+
+    The token goes by the environment: `ps` shows arguments.
+    """
+    server = shlex.quote(load_conf().public_url)
+    agent = "python3 /opt/trainyard-agent.pyz"
+    return f"TRAINYARD_ENROL_TOKEN={secret} {agent} enrol --server {server}"
 
 
 @transaction.atomic

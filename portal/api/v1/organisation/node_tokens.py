@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -93,9 +92,8 @@ class NodeTokens(ApiView):
         except NotFound:
             raise serializers.ValidationError({"pool": ["there is no such pool"]}) from None
         token, secret = services.issue_node_token(actor=actor, pool=pool, minutes=sent["minutes"])
-        command = f"trainyard-agent enrol --run --server {settings.PUBLIC_URL} --token {secret}"
         shown = {"id": token.pk, "token": secret, "pool": pool.name}
-        more = {"expires_at": token.expires_at, "command": command}
+        more = {"expires_at": token.expires_at, "command": services.enrol_line(secret)}
         return Response({**shown, **more}, status=201)
 
 
