@@ -28,7 +28,6 @@ from scheduler.selectors.books.slugs.actuals import (
     used_of,
     with_figures,
 )
-from scheduler.selectors.books.spans import end_of
 from scheduler.selectors.sharing.reckoning import daily_uses, figure_of, said_of
 
 _TRAILING_DAYS = 28
@@ -81,7 +80,8 @@ def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
         ).order_by("account__depth", "pk")
         if _is_shown(budget, ask, scope)
     ]
-    now_s = end_of(books, ask)
+    # Actual and committed are as of now, whichever month is opened: so is what is left of the time.
+    now_s = ask.now_s or books.month.end_s
     booked = posted(claims_of(budgets, scope.parents))
     used = [used_of(budget, booked[budget.pk]) for budget in budgets]
     charged = _charged(budgets, now_s)
@@ -189,7 +189,8 @@ def _budget_row(used: Used, scope: Scope, by_date: dict[int, int], now_s: int) -
     if budget.limit:
         share = (Decimal(so_far) * 100 / budget.limit).quantize(Decimal("0.01"))
     head = (budget.pk, *_owner(budget, scope), budget.valid_from, budget.valid_until)
-    lowest, mean, highest = _forecast(by_date, now_s, int(budget.valid_until.timestamp()))
+    period = (int(at.timestamp()) for at in (budget.valid_from, budget.valid_until))
+    lowest, mean, highest = _forecast(by_date, now_s, *period)
     forecast = (so_far + lowest, so_far + mean, so_far + highest, so_far + mean - budget.limit)
     nothing = (None,) * 7
     tail = (share, budget.currency if budget.is_money else "", used.until)
@@ -200,18 +201,26 @@ def _budget_row(used: Used, scope: Scope, by_date: dict[int, int], now_s: int) -
     return (*head, str(budget.enforcement), *counts, *nothing, *tail)
 
 
-def _forecast(by_date: dict[int, int], now_s: int, until_s: int) -> tuple[int, int, int]:
-    """Lowest, mean and highest use of the time left, weekday by weekday; whole numbers,
+def _forecast(
+    by_date: dict[int, int], now_s: int, from_s: int, until_s: int
+) -> tuple[int, int, int]:
+    """Lowest, mean and highest use of the time left of a period, weekday by weekday; whole numbers,
     rounded down."""
     today = now_s - now_s % DAY_S
     by_weekday: dict[int, list[int]] = {}
     for back in range(1, _TRAILING_DAYS + 1):
         day = today - back * DAY_S
         by_weekday.setdefault(day // DAY_S % 7, []).append(by_date.get(day, 0))
-    sums = [0, 0, 0]
-    for first, until in cut(now_s, until_s, ()):
-        known = by_weekday.get(first // DAY_S % 7, [0])
-        for place, use in enumerate((min(known), sum(known) // len(known), max(known))):
+    uses = {
+        weekday: (min(known), sum(known) // len(known), max(known))
+        for weekday, known in by_weekday.items()
+    }
+    start_s = max(now_s, from_s)
+    # A period may end in the year 9999: seven days in a row are taken at once.
+    weeks, rest_s = divmod(max(0, until_s - start_s), 7 * DAY_S)
+    sums = [weeks * sum(use[place] for use in uses.values()) for place in range(3)]
+    for first, until in cut(start_s, start_s + rest_s, ()):
+        for place, use in enumerate(uses[first // DAY_S % 7]):
             sums[place] += use * (until - first) // DAY_S
     return sums[0], sums[1], sums[2]
 

@@ -1,0 +1,69 @@
+"""What budgets are expected to come to: each day that is left once, whichever month is opened."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from scheduler.selectors.books.catalogue import open_report
+from scheduler.selectors.books.frame import Ask
+from scheduler.selectors.books.slugs.budgets import _forecast
+from scheduler.services.sharing.budgets import set_budget
+from tests.scenes import at
+from tests.services.test_books import clerk, close, yard
+
+pytestmark = pytest.mark.django_db
+__all__ = ["clerk", "yard"]
+DAY_S = 86_400
+NOVEMBER, DECEMBER = (datetime(2026, month, 1, tzinfo=UTC) for month in (11, 12))
+
+
+def forecasts(viewer, month, now_s):
+    """Lowest, mean and highest by budget, in its own measure."""
+    report, sheet = open_report(viewer, "budget-actual", Ask(month, now_s=now_s))
+    names = [column.name for column in report.columns]
+    rows = [dict(zip(names, row.cells, strict=True)) for row in sheet.rows(0)]
+    return {
+        row["budget"]: tuple(row[f"forecast{which}_amount"] for which in ("_low", "", "_high"))
+        for row in rows
+    }
+
+
+@pytest.fixture
+def quarter(root, yard, team):
+    return set_budget(
+        actor=root, owner=team, amount=Decimal(100), valid_from=NOVEMBER - timedelta(days=31),
+        valid_until=DECEMBER + timedelta(days=31), now=at(DAY_S),
+    )  # fmt: skip
+
+
+def test_a_forecast_is_the_same_whichever_month_is_opened(root, clerk, quarter):
+    """It opens with the last closed month: days until now were counted as used and as to come."""
+    close(root, month="2026-10", now=at(DAY_S))
+    now_s = int(at(DAY_S).timestamp())
+    (found,) = {forecasts(root, month, now_s)[quarter.pk] for month in ("2026-10", "2026-11")}
+    # 7.20 on a Friday, after three without; five Fridays are left.
+    assert found == (Decimal("7.2"), Decimal("16.2"), Decimal("43.2"))
+
+
+def test_a_budget_that_begins_later_is_charged_for_its_own_days_alone(root, yard, team):
+    later = set_budget(
+        actor=root, owner=team, amount=Decimal(100), valid_from=DECEMBER - timedelta(days=3),
+        valid_until=DECEMBER, now=at(DAY_S),
+    )  # fmt: skip
+    now_s = int(at(DAY_S).timestamp())
+    # From Saturday the 28th on: no Friday.
+    assert forecasts(root, "2026-11", now_s)[later.pk] == (0, 0, 0)
+
+
+def test_a_forecast_until_the_year_9999_takes_weeks_at_once():
+    now_s = int(at(DAY_S).timestamp())
+    friday = now_s - now_s % DAY_S - DAY_S
+    weeks = 8_000 * 52
+    until_s = now_s + weeks * 7 * DAY_S
+    assert _forecast({friday: 40}, now_s, 0, until_s) == (0, 10 * weeks, 40 * weeks)
+    # From noon of one Saturday to noon of the next Friday.
+    assert _forecast({friday: 40}, now_s, 0, until_s + 6 * DAY_S)[1] == 10 * weeks + 5
+    assert _forecast({friday: 40}, now_s, until_s, now_s) == (0, 0, 0)
