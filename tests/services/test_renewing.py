@@ -19,12 +19,12 @@ pytestmark = pytest.mark.django_db
 class TestRenewal:
     """A period is over: the next one begins by itself, once, with the same limit and rules."""
 
-    def months(self, root, owner, **more):
+    def months(self, root, owner, gpu_hours=10, **more):
         rules = BudgetRules(renewal="monthly", **more)
         return set_budget(
             actor=root,
             owner=owner,
-            gpu_hours=10,
+            gpu_hours=gpu_hours,
             valid_from=datetime(2026, 11, 1, tzinfo=UTC),
             valid_until=datetime(2026, 12, 1, tzinfo=UTC),
             rules=rules,
@@ -50,6 +50,16 @@ class TestRenewal:
         third = Budget.objects.latest("valid_from")
         assert third.limit - third.carried == 10 * 3600, "what was carried is not renewed"
         assert AuditEvent.objects.filter(action="budget.renew").count() == 2
+
+    def test_what_was_granted_is_not_carried_on(self, root, team):
+        """It ends with the period: 100 h and 50 h granted, of which 80 were used, leave 20."""
+        first = self.months(root, team, gpu_hours=100, carry_percent=100)
+        Budget.objects.filter(pk=first.pk).update(
+            gpu_seconds=150 * 3600, granted=50 * 3600, spent_s=80 * 3600
+        )
+        watch_budgets(now=datetime(2026, 12, 1, 0, 0, 5, tzinfo=UTC))
+        (following,) = Budget.objects.exclude(pk=first.pk)
+        assert (following.limit, following.carried) == (120 * 3600, 20 * 3600)
 
     def test_after_months_without_anybody_looking_every_period_is_there(self, root, team):
         self.months(root, team)

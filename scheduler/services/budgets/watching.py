@@ -129,7 +129,9 @@ def _carry_over(budget: Budget, now: datetime) -> int:
     once = Budget.objects.filter(pk=budget.pk, carried_on_at__isnull=True)
     if not once.update(carried_on_at=now):
         return 0
-    left = max(0, budget.limit - budget.committed - budget.spent) * budget.carry_percent // 100
+    # What was granted ends with its budget: what is used counts against the usual part first.
+    left = max(0, budget.limit - budget.granted - budget.committed - budget.spent)
+    left = left * budget.carry_percent // 100
     measure = "money" if budget.is_money else "gpu_seconds"
     if budget.is_money:
         left = min(left, room_for_more(following.get()))
