@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db.models import Q, QuerySet
 
@@ -53,8 +53,9 @@ class Key:
             moment = datetime.fromisoformat(at)
             if moment.tzinfo is None or not 0 <= int(pk) < 2**63:
                 raise ValueError
-            return cls(moment, int(pk))
-        except ValueError:
+            # At the edges of the calendar a moment may have no place in UTC.
+            return cls(moment.astimezone(UTC), int(pk))
+        except (ValueError, OverflowError):
             raise Invalid(
                 "This is no place in the list; start at its top.", field="after"
             ) from None

@@ -141,7 +141,14 @@ def test_actions_are_said_in_words_and_found_by_them(client, root, story, asked)
 
 @pytest.mark.parametrize(
     "query",
-    ["from=x", "to=2026-11-01&from=2026-11-05", "after=x", "format=pdf", f"text={'x' * 201}"],
+    [
+        "from=x",
+        "to=2026-11-01&from=2026-11-05",
+        "after=x",
+        "after=0001-01-01T00:00:00%2B14:00_1",
+        "format=pdf",
+        f"text={'x' * 201}",
+    ],
 )
 def test_a_wrong_wish_is_named(client, root, query):
     client.force_login(root)

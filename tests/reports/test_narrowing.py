@@ -23,10 +23,14 @@ NAMES = ("period", *NARROWS, "by", "across", "figure", "after", "format", "of")
 BASE = {"segments": {"team": "vision", "period": f"{timezone.now():%Y-%m}"}}
 UNKNOWN = {"team": "nowhere", "project": "nowhere/nothing", "rate": "987654", "attempt": "987654"}
 
+NUMBERS = ("rate", "attempt", "after")
+
 
 def odd_values(name: str, foreign: dict[str, str]) -> Iterator[str]:
     yield NONSENSE
     yield UNKNOWN.get(name, "zz-unknown")
+    if name in NUMBERS:
+        yield "9" * 25
     if name in foreign:
         yield foreign[name]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
@@ -20,6 +20,8 @@ from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
 FROM, UNTIL = NOON - timedelta(days=1), NOON + timedelta(days=20)
+EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
+LAST = datetime(9999, 12, 31, 23, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -106,6 +108,17 @@ BAD = [
     ({"valid_from": UNTIL + timedelta(days=1)}, "valid_until", "after it begins"),
     ({"valid_from": FROM.replace(tzinfo=None)}, "valid_from", "zone"),
     ({"valid_from": FROM - timedelta(9), "valid_until": FROM}, "valid_until", "over already"),
+    (
+        {
+            "valid_from": datetime(9999, 12, 1, tzinfo=UTC),
+            "valid_until": LAST,
+            "rules": BudgetRules(renewal="monthly"),
+        },
+        "valid_from",
+        "2000 to 2999",
+    ),
+    ({"valid_from": datetime(1, 1, 1, tzinfo=EAST)}, "valid_from", "2000 to 2999"),
+    ({"valid_until": LAST.replace(tzinfo=WEST)}, "valid_until", "2000 to 9999"),
     ({"rules": BudgetRules(enforcement="hard")}, "enforcement", "Choose one of"),
     ({"rules": BudgetRules(carry_percent=101)}, "carry_percent", "0 to 100"),
     ({"rules": BudgetRules(carry_percent=-1)}, "carry_percent", "0 to 100"),
@@ -142,6 +155,6 @@ def test_a_forecast_of_a_thousand_years_is_made_in_few_steps(root, team, alice, 
     scenes.build_cluster(root, nodes=1, gpus=1)
     far = set_budget(
         actor=root, owner=team, gpu_hours=10**6, valid_from=FROM,
-        valid_until=datetime(9999, 12, 31, 23, tzinfo=UTC), now=at(0),
+        valid_until=LAST, now=at(0),
     )  # fmt: skip
     assert foresee(far, Standing(7, 5), now=at(0)) == Foresight(7, 12, None)

@@ -49,6 +49,7 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
             found[name] = ""
     wish.after = _whole(wish, "after", found["after"])
     attempt = _whole(wish, "attempt", found["attempt"])
+    _whole(wish, "rate", found["rate"])
     month = _month_of_days(wish, found) or month
     names = {name: found[name] for name in FILTERS if name not in ("attempt", "from", "to")}
     names |= {"since": found["from"], "until": found["to"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import MAXYEAR, UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -28,6 +28,7 @@ from scheduler.services.sharing.tree import account_of, children, parent_of
 
 MOST_GPU_HOURS = 10**9
 _S_PER_HOUR = 3600
+_YEARS = {"valid_from": (2000, 2999), "valid_until": (2000, MAXYEAR)}
 
 
 @transaction.atomic
@@ -115,14 +116,26 @@ def check_version(read: int | None, is_now: int) -> None:
 
 
 def check_period(valid_from: datetime, valid_until: datetime, now: datetime) -> None:
-    """Raises Invalid for a period without zone, without length, or that is over."""
+    """Raises Invalid for a period without zone, without length, that is over, or out of reach."""
     for field, moment in (("valid_from", valid_from), ("valid_until", valid_until)):
         if timezone.is_naive(moment):
             raise Invalid("Give a time with its zone, such as 2026-12-01T00:00:00Z.", field=field)
+        _check_year(field, moment)
     if valid_from >= valid_until:
         raise Invalid("It must end after it begins.", field="valid_until")
     if valid_until <= now:
         raise Invalid("It is over already and would have no effect.", field="valid_until")
+
+
+def _check_year(field: str, moment: datetime) -> None:
+    """At the edges of the calendar a moment may have no place in UTC, or no month behind it."""
+    first, last = _YEARS[field]
+    try:
+        year = moment.astimezone(UTC).year
+    except OverflowError:
+        year = 0
+    if not first <= year <= last:
+        raise Invalid(f"Choose a year from {first} to {last}.", field=field)
 
 
 def _limits(gpu_hours: int | None, amount: Decimal | None) -> dict[str, Any]:

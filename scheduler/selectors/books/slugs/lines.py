@@ -28,6 +28,8 @@ from scheduler.selectors.books.spans import SPAN, span_of
 
 PAGE = 5_000
 TAKES = SPAN | {"team", "project", "sku", "rate", "attempt"}
+# A number with more of them may be larger than the databases take.
+_DIGITS = 18
 # A bare value, not a cast one: by those nothing is grouped, so nothing is sorted.
 _EMPTY = Value("", output_field=CharField())
 _SUMMED = ("kind_", "debit_", "credit_", "amount_", "seconds_")
@@ -75,12 +77,18 @@ def _lines_of_months(
         flavour, _, kind = ask.sku.rpartition(":")
         lines = lines.filter(flavour=flavour, kind=kind)
     if ask.rate:
-        lines = lines.filter(rate_id=int(ask.rate)) if ask.rate.isdecimal() else lines.none()
+        lines = lines.filter(rate_id=_rate(ask))
     exact = {"attempt_id": ask.attempt, "flavour": ask.flavour, "kind": ask.kind}
     lines = lines.filter(**{name: value for name, value in exact.items() if value})
     if ask.day:
         lines = lines.filter(day_s=day_asked(books, ask))
     return lines, accounts
+
+
+def _rate(ask: Ask) -> int:
+    """The number of the rate asked for; 0, which is none's, for what no rate can have."""
+    is_number = ask.rate.isascii() and ask.rate.isdecimal() and len(ask.rate) <= _DIGITS
+    return int(ask.rate) if is_number else 0
 
 
 def day_asked(books: Books, ask: Ask) -> int:
@@ -225,8 +233,8 @@ def _entries(books: Books, ask: Ask) -> QuerySet[Any]:
     found = LedgerEntry.objects.filter(_months(books, ask)).exclude(lines=0).order_by()
     if ask.sku:
         found = found.filter(sku=ask.sku)
-    if ask.rate.isdecimal():
-        found = found.filter(rate_id=int(ask.rate))
+    if ask.rate:
+        found = found.filter(rate_id=_rate(ask))
     return found.annotate(
         kind_=F("kind"),
         debit_=F("debit"),
