@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from accounts.models import AuditEvent
+from accounts.models import AuditEvent, Rate, RateCard, RateDecision
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget, QuotaRequest, RequestDecision, RequestVersion
 from scheduler.selectors.requesting.rules import Routing, desk_of_rules, routing_of
@@ -108,6 +108,38 @@ def test_without_a_limit_above_a_lead_gives_what_is_asked(scene, root, team, pro
         request.save(force_insert=True)
         asked = RequestVersion(amount=4, valid_from=at(0), valid_until=at(0) + MONTH)
         assert " ".join(steps_for(request, asked, 4, rules, now=at(0))) == steps
+
+
+@pytest.mark.parametrize(
+    ("kind", "price", "is_dear"),
+    [
+        ("guaranteed", {"kind": ""}, True),
+        ("guaranteed", {"kind": "", "days": 31}, False),
+        ("guaranteed", {"kind": "run-borrowed"}, False),
+        ("borrow", {"kind": "run-borrowed"}, True),
+        ("reservation", {"kind": "reserved-idle"}, True),
+        ("borrow", {"kind": "reserved-idle"}, False),
+    ],
+)
+def test_agreed_later_prices_of_what_may_be_charged_count(
+    scene, team, project, alice, kind, price, is_dear
+):
+    """Two GPUs for 30 days cost 5184 at 3.60; finance is asked above 6000, as at 5."""
+    request = QuotaRequest.objects.create(
+        team=team, project=project, kind=kind, asked_by=alice, created_at=at(0), touched_at=at(0)
+    )
+    asked = RequestVersion(amount=2, valid_from=at(0), valid_until=at(0) + 3 * MONTH)
+    rules = Routing(None, Decimal(6000), False, 48, 365)
+    Rate.objects.create(
+        card=RateCard.objects.get(team=None),
+        device_model=scenes.MODEL,
+        kind=price["kind"],
+        price_per_gpu_hour=Decimal(5),
+        valid_from=at(price.get("days", 1) * DAY_S),
+        decision=RateDecision.APPROVED,
+    )
+    steps = " ".join(steps_for(request, asked, 2, rules, now=at(0)))
+    assert steps == (FINANCE if is_dear else LEAD)
 
 
 @pytest.fixture

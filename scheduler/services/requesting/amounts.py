@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -9,13 +11,15 @@ from decimal import Decimal
 from django.db.models import Q
 
 from accounts.models import Project, Team
-from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
+from scheduler.ledger.entries import team_account
+from scheduler.ledger.rating import ChargeKind, Price
 from scheduler.models import Budget, Device, Pool, Quota
 from scheduler.money import STEPS, cost_of
 from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.bookings.requested import booked_then
+from scheduler.services.books.reading import price_list
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.tree import children
 from scheduler.states import RequestKind
@@ -32,6 +36,17 @@ FIELD_OF = {
 }
 # What is added to a budget, not to a limit of a quota.
 BUDGET_KINDS = frozenset({RequestKind.BUDGET, RequestKind.MONEY})
+
+_RUN = (ChargeKind.RUN,)
+_ANY_RUN = (ChargeKind.RUN, ChargeKind.RUN_BORROWED)
+# What the time that a kind allows may be charged as; a guarantee runs as such alone.
+_CHARGED = {
+    RequestKind.BORROW: _ANY_RUN,
+    RequestKind.MAXIMUM: _ANY_RUN,
+    RequestKind.ACCESS: _ANY_RUN,
+    RequestKind.BUDGET: _ANY_RUN,
+    RequestKind.RESERVATION: (ChargeKind.RUN, ChargeKind.RESERVED_IDLE),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +160,7 @@ def cost_of_asking(
 ) -> Cost:
     """What it costs if it is used in full; a maximum is priced like what it allows, hours of time
     limit cost nothing by themselves, and money is what it is. What is booked costs used or not.
-    At the prices of the `team` (its id) that would use it.
+    At the prices of the `team` (its id) that would use it, agreed later ones included.
     """
     period = valid_until - valid_from
     first = min(period, MONTH)
@@ -160,15 +175,37 @@ def cost_of_asking(
     if pool is not None:
         devices = devices.filter(node__pool=pool)
     models = {gpu_model} if gpu_model else set(devices.values_list("model", flat=True))
-    table = rates_over(models or {""})
-    rates = [
-        rate for model in sorted(models or {""}) if (rate := table.at(model, now, team)) is not None
-    ]
-    best = max(rates, key=lambda rate: rate.price_per_gpu_hour, default=None)
+    start = max(now, valid_from)
+    until = min(valid_until, start + MONTH)
+    charged = _CHARGED.get(RequestKind(kind), _RUN)
+    best = _dearest(models or {""}, charged, start=start, until=until, team=team)
     if best is None:
         return Cost(None, None, load_conf().currency)
     seconds = amount * first_s
     if kind == RequestKind.BUDGET:
         seconds = amount * S_PER_HOUR * first_s // period_s
-    price = best.price_per_gpu_hour
+    price = best.per_gpu_hour
     return Cost(cost_of(seconds, price), price, best.currency)
+
+
+def _dearest(
+    models: Iterable[str],
+    charged: Iterable[ChargeKind],
+    *,
+    start: datetime,
+    until: datetime,
+    team: int | None,
+) -> Price | None:
+    """The highest price that any of the models has for any of these kinds in `[start, until)`, as
+    known now; None if there is none."""
+    prices, account = price_list(), "" if team is None else team_account(str(team))
+    # Rounded as begins and ends of prices are, so that what begins right now holds.
+    start_s, until_s = (math.ceil(moment.timestamp()) for moment in (start, until))
+    found = (
+        prices.at(model, kind, at_s, account)
+        for model in sorted(models)
+        for kind in charged
+        for at_s in (start_s, *prices.changes(model, kind, start_s, until_s, account))
+    )
+    known = (price for price in found if price is not None)
+    return max(known, key=lambda price: price.per_gpu_hour, default=None)
