@@ -25,6 +25,18 @@ def wait_until_somebody_waits() -> None:
     raise AssertionError("nobody waits for a lock")
 
 
+def wait_until_it_waits_or_ends(other: threading.Thread) -> None:
+    """Until a lock holds `other` up, or it has come to its end without one."""
+    until = time.monotonic() + _PATIENCE_S
+    with connection.cursor() as cursor:
+        while other.is_alive() and time.monotonic() < until:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.01)
+    assert not other.is_alive(), "it neither waits nor ends"
+
+
 def elsewhere(act: Callable[[], object]) -> None:
     """Do it to its end on a connection of its own, as another process would; raises what it does.
 

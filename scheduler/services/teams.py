@@ -14,8 +14,9 @@ from accounts.trees import teams_below, ways_up
 from scheduler import events
 from scheduler.models import Account, Attempt, Quota
 from scheduler.selectors.sharing.periods import in_force
+from scheduler.selectors.sharing.reach import of_team
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.rows.locking import lock_starts
+from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.keeping.pledging import give_back_below
 from scheduler.services.sharing.tree import account_of, parent_of
@@ -26,11 +27,13 @@ from scheduler.states import LIVE_ATTEMPT_STATES
 def move_team(*, actor: User, team: Team, parent: Team | None, now: datetime | None = None) -> Team:
     """The same as `accounts.services.move_team`, and what its accounts are counted under.
 
-    Waits for the starts under way. Raises Conflict while jobs of the team run and a budget is in
-    force above its old or its new place: what they are committed to stays where they began. Raises
-    Invalid where the team's guarantee does not fit into its new parent's.
+    Waits for the starts under way and the team's ends. Raises Conflict while jobs of the team run
+    and a budget is in force above its old or its new place: what they are committed to stays where
+    they began. Raises Invalid where the team's guarantee does not fit into its new parent's.
     """
     lock_starts()
+    # An end lowers the accounts that were above it as it looked.
+    lock_ends(of_team(team.pk, "job__project"))
     before = ways_up([team.pk])[team.pk]
     moved = accounts.move_team(actor=actor, team=team, parent=parent)
     after = ways_up([team.pk])[team.pk]
@@ -93,5 +96,7 @@ def _refuse_too_much(team: Team) -> None:
 
 def _count_held(around: Iterable[int]) -> None:
     """What the teams above hold, counted anew: the moved team's devices are among it or no more."""
-    for quota in Quota.objects.filter(account__team__in=around).order_by("account__depth", "pk"):
+    above = Quota.objects.filter(account__team__in=around).order_by("account__depth", "pk")
+    # Locked first: ends of other teams lower them meanwhile.
+    for quota in above.select_for_update(of=("self",)):
         Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))

@@ -1,22 +1,36 @@
-"""A cancel and the last byte of a log at once: whoever comes second sees what the first one did."""
+"""An end and something else at once, such as a cancel and the last byte of a log: whoever comes
+second sees what the first one did."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from django.db import connection, connections, transaction
 
+from accounts.services import create_project, create_team
+from scheduler.models import Attempt, BudgetHold, Quota, SchedulerLease
+from scheduler.services.budgets.renewing import renew_budget
 from scheduler.services.jobs import cancel_job
-from scheduler.states import JobState
+from scheduler.services.requesting.deciding import decide_request
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
+from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.limits import set_quota
+from scheduler.services.teams import move_team
+from scheduler.states import AttemptState, JobState
 from tests import scenes
-from tests.locks import wait_until_somebody_waits
+from tests.locks import wait_until_it_waits_or_ends, wait_until_somebody_waits
+from tests.requesting import ask
 from tests.scenes import at, ended, running, start, submit, sync
 
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
+]
 
-@pytest.mark.postgres
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+
 def test_a_job_cancelled_while_its_end_waits_for_the_lock_ends(root, project, alice):
     cluster = scenes.build_cluster(root)
     job = submit(alice, project)
@@ -40,3 +54,109 @@ def test_a_job_cancelled_while_its_end_waits_for_the_lock_ends(root, project, al
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED
     assert scenes.states(job)[-2:] == ["stopping", "succeeded"]
+
+
+def end_while(node, attempt: Attempt, act: Callable[[], object]) -> None:
+    """Somebody does `act` after the end gave its devices back, and before that is committed."""
+    problems: list[Exception] = []
+
+    def run() -> None:
+        try:
+            act()
+        except Exception as problem:
+            problems.append(problem)
+        finally:
+            connections.close_all()
+
+    SchedulerLease.objects.get_or_create(defaults={"expires_at": at(0)})
+    other = threading.Thread(target=run)
+    with transaction.atomic():
+        sync(node, ended(attempt), now=at(60))
+        other.start()
+        wait_until_it_waits_or_ends(other)
+    other.join(30)
+    assert not other.is_alive()
+    if problems:
+        raise problems[0]
+    attempt.refresh_from_db()
+    assert attempt.state == AttemptState.ENDED
+
+
+@pytest.fixture
+def node(root):
+    return scenes.build_cluster(root, gpus=16).node(1)
+
+
+@pytest.fixture
+def attempt(node, alice, project) -> Attempt:
+    attempt = start(submit(alice, project), node)
+    sync(node, running(attempt))
+    return attempt
+
+
+def no_quota_is_wrong() -> None:
+    quotas = list(Quota.objects.all())
+    assert quotas
+    assert [quota.held for quota in quotas] == [held_now(quota) for quota in quotas]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_quota_set_while_a_job_ends_counts_what_is_left(root, team, node, attempt, is_new):
+    if not is_new:
+        set_quota(actor=root, owner=team, maximum=9)
+    end_while(node, attempt, lambda: set_quota(actor=root, owner=team, maximum=8))
+    no_quota_is_wrong()
+
+
+def test_a_first_guarantee_agreed_while_a_job_ends_counts_what_is_left(
+    root, project, node, attempt, alice, lead
+):
+    asked = ask(alice, project)
+    asked = decide_request(
+        actor=lead, request_id=asked.pk, version=asked.version, outcome="approve"
+    )
+    said = {"request_id": asked.pk, "version": asked.version, "outcome": "approve"}
+    end_while(node, attempt, lambda: decide_request(actor=root, **said))
+    no_quota_is_wrong()
+
+
+@pytest.mark.parametrize("whose", ["old", "new", "moved"])
+def test_a_team_moved_while_a_job_ends_leaves_no_count_wrong(root, node, alice, team, whose):
+    new = create_team(actor=root, name="Audio")
+    moved = create_team(actor=root, name="Moved", parent=team)
+    for one in (team, new, moved):
+        set_quota(actor=root, owner=one, maximum=9)
+    owner = {"old": team, "new": new, "moved": moved}[whose]
+    project = create_project(actor=root, team=owner, name="Theirs")
+    attempt = start(submit(root, project), node)
+    sync(node, running(attempt))
+    end_while(node, attempt, lambda: move_team(actor=root, team=moved, parent=new))
+    no_quota_is_wrong()
+
+
+def no_hold_is_left() -> None:
+    over = BudgetHold.objects.filter(settled_at__isnull=True)
+    assert not over.filter(attempt__state=AttemptState.ENDED).exists()
+
+
+def test_a_budget_made_while_a_job_ends_holds_it_no_more(root, team, node, attempt):
+    period = {"valid_from": at(-3600), "valid_until": at(3600 * 99)}
+    make = lambda: set_budget(actor=root, owner=team, gpu_hours=99, now=at(60), **period)  # noqa: E731
+    end_while(node, attempt, make)
+    no_hold_is_left()
+
+
+def test_a_budget_renewed_while_a_job_ends_holds_it_no_more(root, team, node, attempt):
+    old = set_budget(
+        actor=root,
+        owner=team,
+        gpu_hours=99,
+        valid_from=at(30).replace(month=at(30).month - 1),
+        valid_until=at(30),
+        rules=BudgetRules(renewal="monthly"),
+        now=at(1),
+    )
+    end_while(node, attempt, lambda: renew_budget(old, now=at(60)))
+    old.refresh_from_db()
+    assert old.renewed_at is not None
+    no_hold_is_left()

@@ -9,10 +9,11 @@ from django.db import transaction
 from accounts.services import audit
 from scheduler import events
 from scheduler.models import Budget, Renewal
-from scheduler.services.rows.locking import lock_starts
+from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.budgets import subject_of
 from scheduler.services.sharing.committing import begin_budget
 from scheduler.services.sharing.keeping.rules import MONTHS, months_later
+from scheduler.services.sharing.tree import below
 
 _SAME = (
     "account_id",
@@ -34,6 +35,8 @@ def renew_budget(budget: Budget, *, now: datetime) -> int:
     is carried over is added by whoever carries over. A budget set by hand for the time after stays.
     """
     lock_starts()
+    # An end locks its attempt first, then what it settles.
+    lock_ends(below(budget.account, "job__project"))
     row = Budget.objects.select_for_update().get(pk=budget.pk)
     if row.renewed_at is not None or not row.renewal:
         return 0

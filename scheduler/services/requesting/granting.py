@@ -32,11 +32,11 @@ from scheduler.services.requesting.amounts import (
 from scheduler.services.requesting.rights import locked_request, locked_row, owner_of
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
 from scheduler.services.rows.counters import room_for_more
-from scheduler.services.rows.locking import lock_starts
+from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.budgets import may_set_budget
 from scheduler.services.sharing.grants import give_grant, revoke_grant
 from scheduler.services.sharing.guard import counts_now
-from scheduler.services.sharing.tree import account_of
+from scheduler.services.sharing.tree import account_of, below
 from scheduler.states import NoticeKind, Outcome, RequestKind
 
 
@@ -128,8 +128,10 @@ def _quota(request: QuotaRequest, kind: RequestKind) -> Quota:
     quota = quota_for(owner, request.pool, request.gpu_model)
     if quota is None and kind is RequestKind.GUARANTEED:
         lock_starts()
+        account = account_of(owner)
+        lock_ends(below(account, "job__project"))
         quota = Quota.objects.create(
-            account=account_of(owner), pool=request.pool, gpu_model=request.gpu_model
+            account=account, pool=request.pool, gpu_model=request.gpu_model
         )
         Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
         quota.refresh_from_db()

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db import connection
+from django.db.models import Q
 
 from scheduler.models import Attempt, Device, Node, Placement, SchedulerLease
+from scheduler.states import LIVE_ATTEMPT_STATES
 
 
 def lock_starts() -> None:
@@ -19,6 +21,17 @@ def lock_starts() -> None:
     Before any account, as starts do it: they hold this row first of all.
     """
     list(SchedulerLease.objects.select_for_update())
+
+
+def lock_ends(whose: Q) -> None:
+    """Let no attempt end before this transaction does: what accounts hold is not lowered either.
+
+    `whose`: the attempts, as `below` chooses them by "job__project". After `lock_starts`, before
+    any quota and budget: an end holds its attempt first of all.
+    """
+    if connection.features.has_select_for_update:
+        live = Attempt.objects.filter(whose, state__in=LIVE_ATTEMPT_STATES)
+        list(live.select_for_update(of=("self",)).order_by("pk").values_list("pk"))
 
 
 def lock_node(node_id: int) -> None:

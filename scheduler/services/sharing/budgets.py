@@ -20,11 +20,11 @@ from scheduler.models import Account, Budget, CommitsAt
 from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.rows.counters import MOST_LIMIT
-from scheduler.services.rows.locking import lock_starts
+from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.committing import begin_budget
 from scheduler.services.sharing.keeping.pledging import give_back_of
 from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
-from scheduler.services.sharing.tree import account_of, children, parent_of
+from scheduler.services.sharing.tree import account_of, below, children, parent_of
 
 MOST_GPU_HOURS = 10**9
 _S_PER_HOUR = 3600
@@ -65,6 +65,8 @@ def set_budget(
     _check_envelope(account, period, limits, is_bound=not _rules_all(actor, limits))
     before = _picture(budget) if budget else None
     if budget is None:
+        # What ends meanwhile finds nothing to settle, and would be held for good.
+        lock_ends(below(account, "job__project"))
         budget = Budget(account=account, **period, **limits, **_columns(rules))
         budget.save()
         begin_budget(budget, now=now)

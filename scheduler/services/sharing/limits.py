@@ -20,7 +20,7 @@ from scheduler.models import Account, Pool, Quota
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.selectors.sharing.promised.capacity import guarantee_shortage
 from scheduler.services.errors import Conflict, Invalid, NotFound
-from scheduler.services.rows.locking import lock_starts
+from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.keeping.nesting import check_tree
 from scheduler.services.sharing.policies import policy_in_force
@@ -31,7 +31,7 @@ from scheduler.services.sharing.rights import (
     require_quota_setter,
 )
 from scheduler.services.sharing.spans import end_quota, follow_quota
-from scheduler.services.sharing.tree import account_of, parent_of
+from scheduler.services.sharing.tree import account_of, below, parent_of
 from scheduler.spec.schema import MAX_TIME_LIMIT_S
 
 MOST_GPUS = 1_000_000
@@ -56,8 +56,8 @@ def set_quota(
 ) -> Quota:
     """What a team, a project or (None) the organisation may hold; replaces the row it has.
 
-    Waits for the starts under way, so that `held` begins with what is held. `seen`: the stamp of
-    the row that was looked at, empty for none. `max_hours`: of the longest job, whatever GPUs it
+    Waits for starts and ends under way, so that `held` begins with what is held. `seen`: the stamp
+    of the row that was looked at, empty for none. `max_hours`: of the longest job, whatever GPUs it
     wants. Raises Invalid, Conflict if it has changed since.
     """
     is_bound, now = require_quota_setter(actor, owner), now or timezone.now()
@@ -82,6 +82,9 @@ def set_quota(
     check_tree(account, scope, guaranteed, maximum, is_bound=is_bound, now=now)
     _check_capacity(found or Quota(account=account, **scope), guaranteed, now)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
+    if found is None:
+        # An end that finds no row to lower must be seen by the count; one that does waits for it.
+        lock_ends(below(account, "job__project"))
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
     quota.refresh_from_db()
