@@ -6,14 +6,26 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
+from accounts.models import User
+from accounts.services import archive_project, remove_member
 from scheduler.models import Budget, QuotaRequest, RequestDecision
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.requesting.asking import (
+    answer_request,
+    comment_on_request,
+    revise_request,
+    submit_request,
+    withdraw_request,
+)
+from scheduler.services.requesting.granting import may_revoke, revoke_granted
 from scheduler.services.requesting.policies import set_request_policy
+from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
-from tests.requesting import DAY_S, ask, decide
+from tests.requesting import DAY_S, WORDS, ask, decide
 from tests.scenes import MODEL, at
 
 pytestmark = pytest.mark.django_db
@@ -115,3 +127,69 @@ def test_budgets_are_untouched_by_a_denial(cluster, root, project, alice, lead):
     asked = ask(alice, project, kind="budget", amount=5)
     decide(lead, asked, "deny", reason_code="no_budget")
     assert Budget.objects.get().gpu_seconds == 3600
+
+
+class TestWhoHasLeftTheTeam:
+    """Reads and takes back their own words, and has none of an asker's other rights."""
+
+    @pytest.fixture
+    def leave(self, root, team, alice):
+        def gone():
+            remove_member(actor=root, team=team, user=alice)
+            return User.objects.get(pk=alice.pk)
+
+        return gone
+
+    def test_a_draft_goes_nowhere_and_a_question_stays_open(
+        self, cluster, project, alice, lead, leave
+    ):
+        draft = ask(alice, project, is_draft=True)
+        asked = decide(lead, ask(alice, project, gpu_model=MODEL), "ask", comment="Why?")
+        gone = leave()
+        wish = {"valid_from": at(0), "valid_until": at(DAY_S), "justification": WORDS}
+        with pytest.raises(Forbidden, match="vision/digits"):
+            submit_request(actor=gone, request_id=draft.pk, version=draft.version, now=at(1))
+        with pytest.raises(Forbidden):
+            revise_request(
+                actor=gone, request_id=asked.pk, version=asked.version, amount=3, now=at(1), **wish
+            )
+        with pytest.raises(Forbidden):
+            answer_request(actor=gone, request_id=asked.pk, version=asked.version, text="So.")
+        with pytest.raises(Forbidden):
+            comment_on_request(actor=gone, request=asked, text="Please.")
+        with pytest.raises(Forbidden):
+            ask_whatif(actor=gone, request=asked, amount=1)
+        done = withdraw_request(actor=gone, request_id=asked.pk, version=asked.version, now=at(1))
+        assert done.state == "withdrawn"
+
+    def test_nor_does_a_draft_of_an_archived_project(self, cluster, root, project, alice, lead):
+        draft = ask(alice, project, is_draft=True)
+        archive_project(actor=root, project=project)
+        with pytest.raises(Forbidden):
+            submit_request(actor=alice, request_id=draft.pk, version=draft.version, now=at(1))
+
+    def test_a_booking_of_the_team_goes_on(self, cluster, root, team, project, alice, lead, leave):
+        set_quota(actor=root, owner=team, guaranteed=4)
+        hours = {"valid_from": at(7200), "valid_until": at(9000), "pool": cluster.pool}
+        done = decide(lead, ask(alice, project, kind="reservation", amount=4, **hours))
+        assert done.booking is not None
+        gone = leave()
+        assert not may_revoke(gone, done)
+        with pytest.raises(Forbidden):
+            revoke_granted(actor=gone, request_id=done.pk, version=done.version, now=at(100))
+
+    def test_the_page_shows_their_words_and_not_the_teams_figures(
+        self, client, cluster, root, team, project, alice, lead, leave
+    ):
+        set_quota(actor=root, owner=team, guaranteed=4)
+        asked = ask(alice, project, now=timezone.now())
+        client.force_login(alice)
+        said = ("GPU-hours", "used in 90 days", "What happens then", "A new version", "Comment<")
+        page = client.get(f"/requests/{asked.pk}/").content.decode()
+        assert all(words in page for words in said)
+        leave()
+        page = client.get(f"/requests/{asked.pk}/").content.decode()
+        assert WORDS in page and "Withdraw" in page
+        assert not [words for words in said if words in page]
+        part = client.get(f"/requests/{asked.pk}/?part=whatif").content.decode()
+        assert "simulated" not in part

@@ -20,8 +20,8 @@ from scheduler.selectors import requesting as select
 from scheduler.services.requesting.assigning import may_assign, people_to_assign
 from scheduler.services.requesting.deciding import decide_request, offer_of
 from scheduler.services.requesting.granting import is_in_force, may_revoke
-from scheduler.services.requesting.rights import require_decider
-from scheduler.services.requesting.standing import standing_of
+from scheduler.services.requesting.rights import has_part, require_decider
+from scheduler.services.requesting.standing import Standing, standing_of
 from scheduler.states import (
     FINAL_REQUEST_STATES,
     KIND_WORDS,
@@ -60,10 +60,12 @@ def show(
     asked = versions[-1]
     may_decide, why_not = _may_decide(viewer, found)
     is_mine = found.asked_by_id == viewer.pk
+    # Who asked and has left the team since reads their own words, and not what the team has.
+    is_past = is_mine and not has_part(viewer, found)
     offer = offer_of(found)
     decisions = list(found.decisions.all())
-    row = found.whatifs.filter(revision=found.revision).first()
-    if found.state in FINAL_REQUEST_STATES and decisions:
+    row = None if is_past else found.whatifs.filter(revision=found.revision).first()
+    if found.state in FINAL_REQUEST_STATES and decisions and not is_past:
         # What the last one who decided had seen, whatever was asked since.
         row = decisions[-1].whatif or row
     context = {
@@ -74,22 +76,21 @@ def show(
         "events": found.events.all(),
         "whatif": row,
         "table": _table(row.answer) if row is not None and row.answer else None,
-        "standing": standing_of(
-            found.project or found.team, now=now, used_gpu_s=getattr(found, "used_gpu_s", None)
-        ),
+        "standing": None if is_past else _standing_of(found, now),
         "may_decide": may_decide,
         "why_not": why_not,
         "may_revoke": is_in_force(found, now) and may_revoke(viewer, found),
-        "may_renew": is_mine and found.state in _GRANTED,
+        "may_renew": is_mine and not is_past and found.state in _GRANTED,
         "decisions": decisions,
         "offer": offer,
         "assign_form": _assign_form(viewer, found, now),
         "decide_form": DecideForm(initial={"version": found.version}),
         "comment_form": TextForm(),
         "is_mine": is_mine,
+        "is_past": is_past,
         "is_open": found.state not in FINAL_REQUEST_STATES,
         "is_draft": found.state == RequestState.DRAFT,
-        "wish_form": _wish_form(found, asked) if is_mine else None,
+        "wish_form": _wish_form(found, asked) if is_mine and not is_past else None,
         "booking_state": found.booking.state_at(now) if found.booking else "",
         "is_booking": found.kind == RequestKind.RESERVATION,
         "now": now,
@@ -97,6 +98,11 @@ def show(
     is_part = request.GET.get("part") == "whatif"
     template = "requests/_whatif.html" if is_part else "requests/detail.html"
     return render(request, template, {"req": found, **context, **extra}, status=status)
+
+
+def _standing_of(found: QuotaRequest, now: datetime) -> Standing:
+    used = getattr(found, "used_gpu_s", None)
+    return standing_of(found.project or found.team, now=now, used_gpu_s=used)
 
 
 def _wish_form(found: QuotaRequest, asked: RequestVersion) -> WishForm:

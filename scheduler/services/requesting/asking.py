@@ -14,7 +14,7 @@ from scheduler.models import Pool, QuotaRequest, RequestEvent, RequestVersion
 from scheduler.selectors.requesting.rules import routing_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.requesting.checks import LONGEST_WORDS, Ask, check_ask
-from scheduler.services.requesting.rights import locked_request, may_ask, require_part
+from scheduler.services.requesting.rights import asks, locked_request, may_ask, require_part
 from scheduler.services.requesting.routing import begin_review, enter_step
 from scheduler.services.requesting.timeline import note, tell_deciders
 from scheduler.services.transitions import move_request
@@ -88,7 +88,7 @@ def submit_request(
 ) -> QuotaRequest:
     """Send a draft on its way; from then on its text is never edited. Raises Conflict."""
     now = now or timezone.now()
-    request = _mine(actor, request_id, version)
+    request = _mine_to_go_on(actor, request_id, version)
     if request.state != RequestState.DRAFT:
         raise Conflict("This was submitted before.", code="not_a_draft")
     asked = request.versions.get(number=request.revision)
@@ -114,7 +114,7 @@ def revise_request(
     A draft is simply rewritten. Raises Conflict, Invalid.
     """
     now = now or timezone.now()
-    request = _mine(actor, request_id, version)
+    request = _mine_to_go_on(actor, request_id, version)
     _require_open(request)
     before = request.versions.get(number=request.revision)
     ask = replace(
@@ -169,7 +169,7 @@ def answer_request(
 ) -> QuotaRequest:
     """The asker's answer to a question: the step that asked goes on, its time begins anew."""
     now = now or timezone.now()
-    request = _mine(actor, request_id, version)
+    request = _mine_to_go_on(actor, request_id, version)
     if request.state != RequestState.NEEDS_INFO:
         raise Conflict("Nobody has asked back; write a comment instead.", code="no_question")
     note(request, "answered", actor=actor, now=now, text=_words(text))
@@ -233,6 +233,17 @@ def _mine(actor: User, request_id: int, version: int) -> QuotaRequest:
     request = locked_request(request_id, version)
     if request.asked_by_id != actor.pk:
         raise Forbidden("Only the person who asked may do this.")
+    return request
+
+
+def _mine_to_go_on(actor: User, request_id: int, version: int) -> QuotaRequest:
+    """The same while the actor might still ask for it; a rule may grant it at once."""
+    request = _mine(actor, request_id, version)
+    if not asks(actor, request):
+        raise Forbidden(
+            f"You can ask for {request.owner_path} no more. Withdraw this, or let somebody there "
+            "ask."
+        )
     return request
 
 

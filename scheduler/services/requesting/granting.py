@@ -29,7 +29,7 @@ from scheduler.services.requesting.amounts import (
     budget_at,
     quota_for,
 )
-from scheduler.services.requesting.rights import locked_request, locked_row, owner_of
+from scheduler.services.requesting.rights import asks, locked_request, locked_row, owner_of
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
 from scheduler.services.rows.counters import room_for_more
 from scheduler.services.rows.locking import lock_ends, lock_starts
@@ -178,7 +178,7 @@ def take_back(request_id: int, *, now: datetime) -> bool:
 def may_revoke(actor: User, request: QuotaRequest) -> bool:
     """Whether this person may end what such a request grants."""
     if request.booking_id is not None:
-        return actor.pk == request.asked_by_id or may_book(actor, owner_of(request))
+        return asks(actor, request) or may_book(actor, owner_of(request))
     if request.kind not in BUDGET_KINDS:
         return can(actor, "operate", None)
     is_money = request.kind == RequestKind.MONEY

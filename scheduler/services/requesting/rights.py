@@ -51,16 +51,26 @@ def may_take(user: User, step: ReviewStep, team: Team) -> bool:
 
 def require_part(actor: User, request: QuotaRequest) -> None:
     """Who asked, who may take any of the steps, and operators; others only look. Forbidden."""
-    has_part = (
-        actor.pk == request.asked_by_id
-        or can(actor, "operate", None)
+    if not has_part(actor, request):
+        raise Forbidden("You may look at this, and change nothing.")
+
+
+def asks(actor: User, request: QuotaRequest) -> bool:
+    """Whether this person asked, and still might. Who has left the team since has their own words
+    to read and to take back, and none of the rights of an asker."""
+    return actor.pk == request.asked_by_id and may_ask(actor, owner_of(request))
+
+
+def has_part(actor: User, request: QuotaRequest) -> bool:
+    """Whether this person may say something about it and simulate it."""
+    return (
+        can(actor, "operate", None)
         or any(
             may_take(actor, step, request.team) or acts_in_place_of(actor, step, request.team)
             for step in ReviewStep
         )
+        or asks(actor, request)
     )
-    if not has_part:
-        raise Forbidden("You may look at this, and change nothing.")
 
 
 def people_for(step: ReviewStep, team: Team) -> QuerySet[User]:
