@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from scheduler.agent.setup.code import MAX_PATCH_BYTES
 from scheduler.states import EndReason
 from scheduler.wire.messages import Code
+from scheduler.wire.sessions import SessionLaunch
 from tests.agent.conftest import Agent, assignment
 from tests.agent.portal import Portal
 
@@ -158,3 +161,46 @@ def test_files_are_refused_where_the_operator_did_not_allow_them(
     report, _ = portal.outcome("strict", assignment(command=SHOW, code=code))
     assert report.end_reason == EndReason.SETUP_FAILED
     assert "file is not allowed on this node; use https" in report.detail
+
+
+def _owned(place: Path) -> None:
+    """Everybody's to read; a repository that nobody else may write to."""
+    for one in (place, *place.rglob("*")):
+        one.chmod(one.stat().st_mode | (0o055 if one.is_dir() else 0o044))
+
+
+def _watched(folder: Path, name: str, script: str) -> Path:
+    """A repository with a change in it, whose settings have git run `script` at every look."""
+    place = folder / name
+    place.mkdir(mode=0o755)
+    git(place, "init", "--quiet", "--initial-branch=main")
+    (place / "train.txt").write_text("first\n")
+    git(place, "add", "train.txt")
+    git(place, "commit", "--quiet", "-m", "first")
+    hook = place / ".git" / "watch"
+    hook.write_text(f"#!/bin/sh\n{script}\n")
+    hook.chmod(0o755)
+    git(place, "config", "core.fsmonitor", str(hook))
+    (place / "train.txt").write_text("second\n")
+    return place
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could write where a link leads")
+@pytest.mark.parametrize("name", ["terminal.py", "script"])
+def test_links_of_the_code_lead_the_agent_nowhere(
+    portal: Portal, agent: Agent, folder: Path, name: str
+) -> None:
+    target = folder / f"of-root-{name}"
+    target.write_text("root's")
+    target.chmod(0o600)
+    repository = _watched(folder, f"planting-{name}", f'ln -sf {target} "$HOME/../{name}"')
+    _owned(repository)
+    is_session = name == "terminal.py"
+    code = Code(folder=str(repository), script="" if is_session else "true")
+    order = assignment(code=code, time_limit_s=2)
+    if is_session:
+        session = SessionLaunch("shell", "/sessions/1/")
+        order = replace(order, launch=replace(order.launch, session=session))
+    portal.outcome("alpha", order)
+    assert (target.stat().st_uid, target.read_text()) == (0, "root's")
+    assert target.stat().st_mode & 0o777 == 0o600

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from scheduler.agent.setup.identities import give
 from scheduler.wire.messages import Code
 
 # In a file, not on the command line: git does not hand those on to the program at the other
@@ -78,8 +79,7 @@ def _clone(code: Code, target: Path, rules: GitRules) -> CodePlace:
         )
     ref = code.git_ref or "HEAD"
     target.mkdir(mode=0o700)
-    if rules.uid is not None:
-        os.chown(target, rules.uid, rules.uid)
+    give(target, rules.uid)
     _git(["init", "--quiet", "."], target, rules, "could not prepare a folder")
     _git(["remote", "add", "origin", code.git_url], target, rules, "does not accept the URL")
     try:

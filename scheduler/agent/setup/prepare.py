@@ -1,7 +1,7 @@
 """Everything between acceptance and start: user, folders, code, checkpoint, environment.
 
-1. Pick an unused user id for the attempt and make its folders.
-2. Fetch the code as that user; write an inline script where that user can read it.
+1. Pick an unused user id for the attempt and make its folders, with an inline script.
+2. Fetch the code as that user.
 3. Find the checkpoint to resume from.
 4. Put the environment together and write the launch record.
 """
@@ -77,6 +77,10 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     if ground.uids is not None:
         uid = ground.uids.pick(assignment.fence, seed_of(options.state, assignment.job_id))
     root = _make_root(options.work, assignment, uid)
+    # Before the folder is the job's: what git runs there as its user could put links in our way.
+    command = launch.command or session_command(launch, root, uid)
+    command = command or _script_command(launch.code.script, root, uid)
+    give(root, uid)
     rules = GitRules(
         uid,
         root / "work",
@@ -86,8 +90,6 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         ground.is_stopped,
     )
     code = fetch_code(launch.code, root / "code", rules)
-    command = launch.command or session_command(launch, root, uid)
-    command = command or _script_command(launch.code.script, root, uid)
     checkpoint = _checkpoint_folder(options.work, assignment, uid)
     found = _resume_point(assignment, ground, str(checkpoint), uid)
     places = Places(
@@ -240,6 +242,7 @@ def _disconnect_grace_s(launch: Launch, options: Options) -> float:
 
 
 def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
+    """The attempt's own folder, still the agent's, with those inside that are the job's."""
     root = attempt_folder(work, assignment.fence, assignment.rank)
     make_passable(root.parent)
     # Everything inside belongs to the job's user; the folder around it keeps others out.
@@ -249,7 +252,6 @@ def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
     if assignment.launch.code.git_url or assignment.launch.code.folder:
         (root / "gitconfig").write_text(GIT_SETTINGS, encoding="ascii")
         give(root / "gitconfig", uid)
-    give(root, uid)
     return root
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from scheduler.agent.client import Refused, ServerAway
 from scheduler.agent.runtime.space import memory
 from scheduler.agent.setup.code import SetupProblem, SetupStopped
+from scheduler.agent.setup.identities import give
 from scheduler.wire.messages import Assignment
 from scheduler.wire.secrets import SecretsReply
 
@@ -46,10 +46,12 @@ def make_private(
         return Private()
     place = memory.memory_folder(agent, assignment.fence, assignment.rank)
     values = _fetched(fetch, assignment.fence, is_stopped) if names else SecretsReply()
-    memory.make_memory_folder(place, uid)
+    memory.make_memory_folder(place)
     try:
         secrets_dir = memory.put_secrets(place, values.secrets, uid) if names else ""
-        return Private(str(place), secrets_dir, _shared(place, uid) if shares else "")
+        private = Private(str(place), secrets_dir, _shared(place, uid) if shares else "")
+        give(place, uid)
+        return private
     except OSError:
         memory.remove_memory_folder(str(place))
         raise
@@ -58,8 +60,7 @@ def make_private(
 def _shared(place: Path, uid: int | None) -> str:
     folder = place / "shm"
     folder.mkdir(mode=0o700)
-    if uid is not None:
-        os.chown(folder, uid, uid)
+    give(folder, uid)
     return str(folder)
 
 

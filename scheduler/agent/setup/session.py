@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from scheduler.agent.setup.code import SetupProblem
+from scheduler.agent.setup.identities import give
 from scheduler.wire.messages import Launch
 from scheduler.wire.sessions import SOCKET_NAME
 
@@ -33,15 +34,17 @@ def session_environment(launch: Launch, root: Path) -> dict[str, str]:
 
 
 def session_command(launch: Launch, root: Path, uid: int | None) -> tuple[str, ...]:
-    """The command of a shell or notebook session; empty where the user gives it."""
+    """The command of a shell or notebook session; empty where the user gives it.
+
+    `root` is the agent's yet: nobody else writes there.
+    """
     if launch.session is None or launch.session.app == "command":
         return ()
     if launch.session.app == "shell":
         place = root / "terminal.py"
         place.write_bytes(files("scheduler.agent.sessions").joinpath("terminal.py").read_bytes())
         place.chmod(0o400)
-        if uid is not None:
-            os.chown(place, uid, uid)
+        give(place, uid)
         # -I: a folder of the user's must not stand in for the standard library.
         return ("python3", "-I", str(place), str(root), SOCKET_NAME)
     if launch.session.app == "jupyter":

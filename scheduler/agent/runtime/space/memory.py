@@ -22,17 +22,18 @@ def memory_note(name: str) -> Path:
     return _MEMORY / name
 
 
-def make_memory_folder(place: Path, uid: int | None) -> Path:
-    """Create it anew, empty, for `uid` alone; raises OSError."""
+def make_memory_folder(place: Path) -> Path:
+    """Create it anew, empty and the agent's until it is filled; raises OSError."""
     remove_memory_folder(str(place))
     place.mkdir(mode=0o700)
-    if uid is not None:
-        os.chown(place, uid, uid)
     return place
 
 
 def put_secrets(place: Path, values: Iterable[SecretValue], uid: int | None) -> str:
-    """Write each value into a file of its own that the job alone can read; raises OSError."""
+    """Write each value into a file of its own that the job alone can read; raises OSError.
+
+    `place` is the agent's yet: in a folder of the job's there could be links in the way.
+    """
     folder = place / "secrets"
     folder.mkdir(mode=0o700)
     for one in values:
