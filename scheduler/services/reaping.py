@@ -202,7 +202,9 @@ def quarantine_unstoppable(*, now: datetime) -> int:
             lock_node(placement.node_id)
             # It may have ended at last, or been given more time.
             still = _asked_before(asked_before).filter(pk=placement.pk).first()
-            count += bool(still and _had_its_time(still.attempt, now)) and transitions.move_node(
+            if still is None or not _had_its_time(still.attempt, now):
+                continue
+            count += transitions.move_node(
                 still.node,
                 NodeState.QUARANTINED,
                 now=now,
@@ -215,8 +217,7 @@ def quarantine_unstoppable(*, now: datetime) -> int:
 
 
 def _had_its_time(attempt: Attempt, now: datetime) -> bool:
-    since = attempt.stopping_at
-    waited = CLOCK.age(since, now) if since else timedelta(0)
+    waited = CLOCK.age(attempt.stopping_at or now, now)
     return waited >= timedelta(seconds=attempt.stop_grace_s + _UNSTOPPABLE_S)
 
 
