@@ -143,3 +143,26 @@ def test_a_budget_is_set_and_seen(cluster, program, operator, alice, project):
     budget = program(operator).post("/rules/budgets/", body).json()
     assert (budget["gpu_seconds"], budget["committed_s"], budget["spent_s"]) == (18000, 0, 0)
     assert program(alice).get("/rules/budgets/").json()["items"] == [budget]
+
+
+def test_a_budget_in_money_is_for_who_may_see_what_it_costs(
+    cluster, program, client, root, operator, alice, lead, finance, team, project
+):
+    """Members see what their projects cost, and not what their team does."""
+    for owner in (None, team, project):
+        body = {"owner": owner.slug if owner == team else owner.path if owner else ""}
+        reply = program(root).post("/rules/budgets/", body | {"amount": "50", **PERIOD})
+        assert reply.status_code == 200
+    for viewer, seen in (
+        (root, {"", "vision", "vision/digits"}),
+        (lead, {"vision", "vision/digits"}),
+        (finance, {"vision", "vision/digits"}),
+        (alice, {"vision/digits"}),
+        (operator, set()),
+    ):
+        items = program(viewer).get("/rules/budgets/").json()["items"]
+        assert {one["owner"] for one in items} == seen
+    client.force_login(alice)
+    assert "vision/digits" in (page := client.get("/teams/vision/quota/").content.decode())
+    client.force_login(lead)
+    assert client.get("/teams/vision/quota/").content.decode().count("EUR") > page.count("EUR")

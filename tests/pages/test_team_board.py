@@ -12,6 +12,7 @@ from django.db.models import Avg
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from accounts.services import create_project, create_team
 from portal.pages.people.board import HEIGHT, WIDTH, draw
 from scheduler.models import Attempt, Budget, DeviceSample, Job, UsageEntry
 from scheduler.selectors.sharing.activity import IDLE_OVER, LOW_PERCENT, _doing_little
@@ -158,6 +159,21 @@ def test_others_see_no_more_than_their_role_shows(client, board_scene, alice, fi
     assert "sleepy" not in client.get(URL).content.decode()
     client.force_login(carol)
     assert client.get(URL).status_code == 404
+
+
+def test_people_of_a_team_below_are_for_who_leads(
+    client, board_scene, root, team, alice, lead, operator, now
+):
+    below = create_team(actor=root, name="Vision below", parent=team)
+    theirs = create_project(actor=root, team=below, name="Theirs")
+    dora = member("dora", below, by=root)
+    spend(works(board_scene, dora, theirs, "deep", 90.0, now), 5, now - timedelta(days=2))
+    for viewer, sees in ((alice, False), (lead, True), (operator, True)):
+        board = team_board(viewer, team, now=now)
+        assert ("Dora" in [one.name for one in board.people]) is sees
+        assert board.states["running"] == (3 if sees else 2)
+        # What a budget has left says nothing of who used it.
+        assert board.budgets[0].left == team_board(root, team, now=now).budgets[0].left
 
 
 def test_a_burn_down_names_the_day_on_which_a_budget_is_used_up(

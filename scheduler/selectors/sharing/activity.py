@@ -25,7 +25,7 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast
 
-from accounts.models import User
+from accounts.models import Project, User
 from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
 from scheduler.money import steps_per_s
 from scheduler.selectors.sharing.reach import of_team, projects_of
@@ -122,17 +122,19 @@ _EMPTY: dict[str, Combinable] = {
 }
 
 
-def read_activity(
-    team_id: int, *, since: datetime | None, now: datetime, with_idle: bool
-) -> Activity:
-    """Of a team and all below it; use by UTC day since a moment, if one is named."""
+def read_activity(team_id: int, *, since: datetime | None, now: datetime, leads: bool) -> Activity:
+    """Of a team and all below it; use by UTC day since a moment, if one is named.
+
+    What idles is for who leads it; others see people and jobs of the team's own projects alone.
+    """
     counted, projects = counted_upto(), projects_of(team_id)
-    lately = parts_of_use(projects, since=now - LOOK_BACK, until=now, counted=counted, by=PERSON)
-    parts = [_open(team_id), _failed(team_id, now), *map(_used_by, lately)]
+    shown = projects if leads else Project.objects.filter(team=team_id).order_by()
+    lately = parts_of_use(shown, since=now - LOOK_BACK, until=now, counted=counted, by=PERSON)
+    parts = [_open(shown), _failed(shown, now), *map(_used_by, lately)]
     if since is not None:
         found = parts_of_use(projects, since=since, until=now, counted=counted)
         parts.extend(map(_used, found))
-    if with_idle:
+    if leads:
         parts.append(_doing_little(team_id, now))
     rows = list(parts[0].union(*parts[1:], all=True))
     # Joined to each row above, people would make the databases begin with them.
@@ -176,14 +178,14 @@ def _used_by(part: QuerySet[Any]) -> QuerySet[Any]:
     return _shaped(part, "user", {"owner_": F("whose")}, {"count_": Sum("gpu_seconds")})
 
 
-def _open(team_id: int) -> QuerySet[Any]:
+def _open(projects: QuerySet[Project]) -> QuerySet[Any]:
     states = LIVE_JOB_STATES | WAITING_JOB_STATES
-    return _jobs(Job.objects.filter(of_team(team_id, "project"), state__in=states))
+    return _jobs(Job.objects.filter(project__in=projects.values("pk"), state__in=states))
 
 
-def _failed(team_id: int, now: datetime) -> QuerySet[Any]:
+def _failed(projects: QuerySet[Project], now: datetime) -> QuerySet[Any]:
     lately = {"state": JobState.FAILED, "ended_at__gte": now - FAILED_SINCE}
-    return _jobs(Job.objects.filter(of_team(team_id, "project"), **lately))
+    return _jobs(Job.objects.filter(project__in=projects.values("pk"), **lately))
 
 
 def _jobs(jobs: QuerySet[Job]) -> QuerySet[Any]:

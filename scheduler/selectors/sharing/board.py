@@ -86,7 +86,8 @@ class TeamBoard:
 
 
 def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
-    """Of a team that the viewer sees; costs only for those who may see the team's."""
+    """Of a team that the viewer sees; costs only for those who may see the team's, people and jobs
+    of the teams below only for who leads it: others of a team are nobody below."""
     rows = Budget.objects.filter(account__team=team, valid_from__lte=now, valid_until__gt=now)
     if not can(viewer, "view_costs", team):
         rows = rows.filter(money=None)
@@ -94,7 +95,7 @@ def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
     may_look = can(viewer, "manage_team", team) or can(viewer, "operate", None)
     begins = [max(one.valid_from, now - _FARTHEST) for one, _ in budgets]
     since = min([now - LOOK_BACK, *begins]) if budgets else None
-    found = read_activity(team.pk, since=since, now=now, with_idle=may_look)
+    found = read_activity(team.pk, since=since, now=now, leads=may_look)
     used, jobs = found.use, found.jobs
     return TeamBoard(
         held=_held(team, now),

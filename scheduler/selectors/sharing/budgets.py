@@ -14,7 +14,7 @@ from accounts.models import Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
 from scheduler.models import Budget, BudgetAlert
 from scheduler.money import from_steps
-from scheduler.selectors.sharing.limits import mine
+from scheduler.selectors.sharing.limits import budgets_of
 from scheduler.selectors.sharing.reckoning import (
     LOOK_BACK,
     Foresight,
@@ -101,7 +101,7 @@ def budgets_for(viewer: User, *, team: Team | None = None) -> QuerySet[Any]:
     """All the viewer may see, past ones and those to come included, as `views_of` takes them;
     `team`: its own and those of its projects.
     """
-    asked = Budget.objects.filter(mine(viewer))
+    asked = Budget.objects.filter(budgets_of(viewer))
     if team is not None:
         asked = asked.filter(Q(account__team=team) | Q(account__project__team=team))
     told = BudgetAlert.objects.filter(budget=OuterRef("pk"), version=OuterRef("version")).order_by()

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
-from accounts.permissions import can, teams_visible_to
+from accounts.permissions import can, projects_visible_to, teams_visible_to
 from accounts.selectors import get_visible_project, get_visible_team
 from accounts.statements import AskedOnce
 from scheduler.models import Budget, Grant, Pool, PoolRule, Quota, SchedulingRule
@@ -25,7 +25,7 @@ def visible_quotas(viewer: User) -> Sequence[Quota]:
 
 def visible_budgets(viewer: User) -> Sequence[Budget]:
     """Past ones and those to come included."""
-    budgets = Budget.objects.filter(mine(viewer))
+    budgets = Budget.objects.filter(budgets_of(viewer))
     return list(budgets.select_related("account__team", "account__project__team"))
 
 
@@ -71,7 +71,7 @@ def quota_stamp(quota: Quota | None) -> str:
 
 def get_visible_budget(viewer: User, pk: int) -> Budget:
     """Raises NotFound for a missing and for a foreign one alike."""
-    found = Budget.objects.filter(mine(viewer), pk=pk).select_related(
+    found = Budget.objects.filter(budgets_of(viewer), pk=pk).select_related(
         "account__team", "account__project__team"
     )
     budget = found.first()
@@ -116,3 +116,14 @@ def mine(viewer: User) -> Q:
         return Q()
     teams = teams_visible_to(viewer)
     return Q(account__team__in=teams) | Q(account__project__team__in=teams)
+
+
+def budgets_of(viewer: User) -> Q:
+    """The same of budgets; those in money for who may see what it costs, or sets them."""
+    if can(viewer, "read_books", None):
+        return mine(viewer)
+    costs = Q(money=None) | Q(account__project__in=projects_visible_to(viewer, "view_costs"))
+    for right in ("view_costs", "manage_team"):
+        teams = teams_visible_to(viewer, right)
+        costs |= Q(account__team__in=teams) | Q(account__project__team__in=teams)
+    return mine(viewer) & costs
