@@ -22,11 +22,11 @@ from scheduler.agent.runtime.records import (
 )
 from scheduler.agent.runtime.space.memory import memory_folder, remove_memory_folder
 from scheduler.agent.runtime.space.scratch import remove_scratch
-from scheduler.agent.setup.code import SetupProblem, SetupStopped
 from scheduler.agent.setup.folders import attempt_folder
 from scheduler.agent.setup.identities import NoFreeUid
 from scheduler.agent.setup.ports import NoFreePort, hold_port
 from scheduler.agent.setup.prepare import Ground, prepare
+from scheduler.agent.setup.problems import SetupProblem, SetupStopped
 from scheduler.agent.spool import Slot
 from scheduler.agent.watch import CheckpointWatch
 from scheduler.failpoints import reach

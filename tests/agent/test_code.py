@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler.agent.runtime import processes
 from scheduler.agent.setup.code import MAX_PATCH_BYTES
+from scheduler.agent.setup.git import GitRules, end_rest, processes_of, run_git
+from scheduler.agent.setup.problems import SetupStopped
 from scheduler.states import EndReason
 from scheduler.wire.messages import Code
 from scheduler.wire.sessions import SessionLaunch
@@ -170,7 +174,10 @@ def _owned(place: Path) -> None:
 
 
 def _watched(folder: Path, name: str, script: str) -> Path:
-    """A repository with a change in it, whose settings have git run `script` at every look."""
+    """A repository with a change in it, whose settings have git run `script` at every look.
+
+    To see what changed, and to clean what is to be compared.
+    """
     place = folder / name
     place.mkdir(mode=0o755)
     git(place, "init", "--quiet", "--initial-branch=main")
@@ -180,6 +187,9 @@ def _watched(folder: Path, name: str, script: str) -> Path:
     hook = place / ".git" / "watch"
     hook.write_text(f"#!/bin/sh\n{script}\n")
     hook.chmod(0o755)
+    (place / ".gitattributes").write_text("*.txt filter=x.Y\n")
+    git(place, "config", "filter.x.Y.clean", f"{hook}; cat")
+    git(place, "config", "filter.x.Y.required", "true")
     git(place, "config", "core.fsmonitor", str(hook))
     (place / "train.txt").write_text("second\n")
     return place
@@ -204,3 +214,45 @@ def test_links_of_the_code_lead_the_agent_nowhere(
     portal.outcome("alpha", order)
     assert (target.stat().st_uid, target.read_text()) == (0, "root's")
     assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_program_of_the_repository_runs(portal: Portal, agent: Agent, folder: Path) -> None:
+    mark = folder / "ran"
+    mark.mkdir()
+    mark.chmod(0o777)
+    script = f"touch {mark}/it; setsid sleep 306 >&2 & :"
+    repository = _watched(folder, "running", script)
+    _owned(repository)
+    report, log = portal.outcome(
+        "alpha", assignment(command=SHOW, code=Code(folder=str(repository)))
+    )
+    assert log.split()[0] == "second" and not list(mark.iterdir())
+    assert report.code_commit == git(repository, "-c", "core.fsmonitor=", "rev-parse", "HEAD")
+    told = [r for r in portal.nodes["alpha"].history if r.fence == report.fence and r.code_patch]
+    assert "-first\n+second" in told[0].code_patch
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change a job's user")
+def test_git_is_not_waited_for_by_what_it_leaves_and_that_goes(folder: Path) -> None:
+    """An alias is a program too, here in place of what no setting keeps git from."""
+    uid = 60_777
+    place = folder / "left"
+    place.mkdir()
+    os.chown(place, uid, uid)
+    rules = GitRules(uid, place, place / "none", False, 20.0, lambda: False)
+    before = processes_of(rules)
+    began = time.monotonic()
+    noisy = "!(while :; do echo x >&2; sleep 0.01; done) & env -i setsid sleep 306 >&2 & echo done"
+    assert run_git(["-c", f"alias.x={noisy}", "x"], place, rules, "") == b"done\n"
+    assert time.monotonic() - began < 5
+    assert processes.owned_by(uid)
+    end_rest(rules, before)
+    assert not processes.owned_by(uid)
+    with pytest.raises(SetupStopped):
+        stopped = replace(rules, is_stopped=lambda: True)
+        run_git(["-c", "alias.x=!sleep 306", "x"], place, stopped, "")
+    end_rest(rules, before)
+    endless = ["-c", "alias.x=!yes >&2 & yes", "x"]
+    assert len(run_git(endless, place, rules, "", most=1000)) == 1000
+    end_rest(rules, before)
+    assert not processes.owned_by(uid)

@@ -72,25 +72,35 @@ def kill_descendants(
 
 
 def kill_remains(
-    marker: str, uid: int | None, cgroups: tuple[str, ...], *, give_up_s: float = 10.0
+    marker: str,
+    uid: int | None,
+    cgroups: tuple[str, ...],
+    *,
+    spared: Collection[int] = (),
+    give_up_s: float = 10.0,
 ) -> list[int]:
     """Kill what a vanished supervisor left; returns what would not go.
 
-    It is found by its mark, and by its user id where the attempt had one of its own.
+    It is found by its mark, and by its user id where the attempt had one of its own; `spared` of
+    that id are somebody else's.
     """
     give_up_at = time.monotonic() + give_up_s
+    rounds = 0
     while True:
         kill_groups(cgroups)
         left = processes.carrying(marker)
         if uid is not None:
-            left += [pid for pid in processes.owned_by(uid) if pid not in left]
+            left += [pid for pid in processes.owned_by(uid) if pid not in (*left, *spared)]
         if not left or time.monotonic() > give_up_at:
             remove_groups(cgroups)
             return left
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
+        rounds += 1
+        if uid is not None and rounds > _PATIENT_ROUNDS and not spared:
+            as_user(uid, lambda: os.kill(-1, signal.SIGKILL))
+        time.sleep(min(0.01 * rounds, 0.1))
 
 
 def _has_children() -> bool:

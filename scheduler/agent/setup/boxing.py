@@ -8,9 +8,9 @@ from pathlib import Path
 from scheduler.agent.config import Options
 from scheduler.agent.runtime.records import SandboxPlan
 from scheduler.agent.runtime.space import sandbox
-from scheduler.agent.setup.code import SetupProblem
 from scheduler.agent.setup.environment import Places
 from scheduler.agent.setup.private import Private
+from scheduler.agent.setup.problems import SetupProblem
 from scheduler.wire.messages import Assignment
 
 

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from scheduler.agent.setup.git import GitRules, end_rest, processes_of, run_git, without_filters
 from scheduler.agent.setup.identities import give
+from scheduler.agent.setup.problems import SetupProblem
 from scheduler.wire.messages import Code
 
-# In a file, not on the command line: git does not hand those on to the program at the other
-# end of a file:// URL. Job and repository may well belong to different users.
-GIT_SETTINGS = """[core]
-\thooksPath = /dev/null
-\tfsmonitor = false
-[safe]
-\tdirectory = *
-"""
 MAX_PATCH_BYTES = 256 * 1024
-_SHOWN_ERROR = 600
-_POLL_S = 0.1
 _LOOK_S = 20.0
-
-
-class SetupProblem(Exception):
-    """The job cannot be set up as asked; the text names the field and the remedy."""
-
-
-class SetupStopped(Exception):
-    """A stop order came before the program was started."""
+# Into modules git would look with their own settings, whatever it is told here.
+_DIFFERENCE = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +26,22 @@ class CodePlace:
     patch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GitRules:
-    """What git may do here. `uid` None: as the agent's own user. `settings`: its only file."""
-
-    uid: int | None
-    home: Path
-    settings: Path
-    allow_file: bool
-    timeout_s: float
-    is_stopped: Callable[[], bool]
-
-
 def fetch_code(code: Code, target: Path, rules: GitRules) -> CodePlace | None:
     """The folder the program starts in, None when the code brings none.
 
     A git URL is cloned into `target`; a folder on the node is used where it is. Raises
-    SetupProblem, or SetupStopped when `rules.is_stopped` turns true while git works.
+    SetupProblem, or SetupStopped when `rules.is_stopped` turns true while git works, and OSError
+    where git left something that cannot be killed.
     """
-    if code.git_url:
-        return _clone(code, target, rules)
-    if code.folder:
+    if not (code.git_url or code.folder):
+        return None
+    before = processes_of(rules)
+    try:
+        if code.git_url:
+            return _clone(code, target, rules)
         return _look_at(Path(code.folder), rules)
-    return None
+    finally:
+        end_rest(rules, before)
 
 
 def _clone(code: Code, target: Path, rules: GitRules) -> CodePlace:
@@ -114,14 +89,15 @@ def _look_at(folder: Path, rules: GitRules) -> CodePlace:
             f"code.folder: {folder} is no folder on this node. Copy the code there, "
             "or use a script or a git URL."
         )
-    look = replace(rules, timeout_s=_LOOK_S)
+    look = replace(rules, timeout_s=_LOOK_S, fetches=False)
     try:
         commit = _git(["rev-parse", "HEAD"], folder, look, "").strip()
-        difference = ["diff", "--no-ext-diff", "--no-textconv", "HEAD"]
-        patch = _git(difference, folder, look, "", most=MAX_PATCH_BYTES + 1)
+        settings = without_filters(folder, look)
+        most = MAX_PATCH_BYTES + 1
+        patch = run_git(_DIFFERENCE, folder, look, "", settings=settings, most=most)
     except SetupProblem:
         return CodePlace(folder)  # not under git, or not to be read: run it as it is
-    return CodePlace(folder, commit, _shortened(patch))
+    return CodePlace(folder, commit, _shortened(patch.decode("utf-8", "replace")))
 
 
 def _shortened(patch: str) -> str:
@@ -132,80 +108,5 @@ def _shortened(patch: str) -> str:
     return f"{kept}\n[cut here: the first {MAX_PATCH_BYTES} bytes of the patch are kept]\n"
 
 
-def _git(
-    arguments: list[str], folder: Path, rules: GitRules, problem: str, *, most: int = 0
-) -> str:
-    """Run git as the job's user, deaf to hooks, prompts and outer configuration.
-
-    Returns what it printed, at most `most` bytes of it unless that is 0.
-    """
-    # The outer clock holds even when the agent is gone.
-    clock = ["timeout", "--kill-after=5", f"{rules.timeout_s + 5:.0f}"]
-    command = [*clock, "git", *arguments]
-    if most:
-        command = ["/bin/sh", "-c", f'"$@" | head -c {most}', "sh", *command]
-    try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=_surroundings(rules),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            extra_groups=None if rules.uid is None else [],
-            user=rules.uid,
-            group=rules.uid,
-        )
-    except PermissionError as error:
-        raise SetupProblem(
-            f"code.folder: {error.filename} is closed to the job's user. Let other users enter it."
-        ) from None
-    output, errors = _finish(process, rules)
-    if process.returncode == 127:
-        raise SetupProblem("code.git_url: git is not installed on this node. Ask its operator.")
-    if process.returncode != 0:
-        said = errors.decode("utf-8", "replace").strip()[-_SHOWN_ERROR:]
-        raise SetupProblem(
-            f"code.git_url: git {problem}: {said or 'no reason given'}. "
-            "Check the address and that this node may read it without a password."
-        )
-    return output.decode("utf-8", "replace")
-
-
-def _surroundings(rules: GitRules) -> dict[str, str]:
-    protocols = "https:file" if rules.allow_file else "https"
-    return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(rules.home),
-        "LANG": "C.UTF-8",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "/bin/false",
-        "GIT_ALLOW_PROTOCOL": protocols,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": str(rules.settings),
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_LFS_SKIP_SMUDGE": "1",
-    }
-
-
-def _finish(process: subprocess.Popen[bytes], rules: GitRules) -> tuple[bytes, bytes]:
-    give_up_at = time.monotonic() + rules.timeout_s
-    while True:
-        try:
-            return process.communicate(timeout=_POLL_S)
-        except subprocess.TimeoutExpired:
-            if rules.is_stopped():
-                _kill(process)
-                raise SetupStopped from None
-            if time.monotonic() > give_up_at:
-                _kill(process)
-                raise SetupProblem(
-                    f"code.git_url: git did not finish within {rules.timeout_s:.0f} s. Use a "
-                    "smaller repository, or a folder that is already on the node."
-                ) from None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, 9)
-    process.communicate()
+def _git(arguments: list[str], folder: Path, rules: GitRules, problem: str) -> str:
+    return run_git(arguments, folder, rules, problem).decode("utf-8", "replace")

@@ -20,14 +20,7 @@ from scheduler.agent.runtime.checkpoints import NOTE_FILE, CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.space.memory import remove_memory_folder
 from scheduler.agent.setup.boxing import check_places, plan_sandbox
-from scheduler.agent.setup.code import (
-    GIT_SETTINGS,
-    CodePlace,
-    GitRules,
-    SetupProblem,
-    SetupStopped,
-    fetch_code,
-)
+from scheduler.agent.setup.code import CodePlace, fetch_code
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.folders import (
     CHECKPOINTS,
@@ -36,9 +29,11 @@ from scheduler.agent.setup.folders import (
     make_kept_folder,
     make_passable,
 )
+from scheduler.agent.setup.git import GIT_SETTINGS, GitRules
 from scheduler.agent.setup.identities import UidBook, give, make_own, seed_of
 from scheduler.agent.setup.patches import clean_patch
 from scheduler.agent.setup.private import Fetch, Private, make_private
+from scheduler.agent.setup.problems import SetupProblem, SetupStopped
 from scheduler.agent.setup.session import session_command, session_environment
 from scheduler.wire.messages import Assignment, Launch
 

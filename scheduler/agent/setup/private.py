@@ -9,8 +9,8 @@ from pathlib import Path
 
 from scheduler.agent.client import Refused, ServerAway
 from scheduler.agent.runtime.space import memory
-from scheduler.agent.setup.code import SetupProblem, SetupStopped
 from scheduler.agent.setup.identities import give
+from scheduler.agent.setup.problems import SetupProblem, SetupStopped
 from scheduler.wire.messages import Assignment
 from scheduler.wire.secrets import SecretsReply
 

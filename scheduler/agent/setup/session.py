@@ -6,8 +6,8 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from scheduler.agent.setup.code import SetupProblem
 from scheduler.agent.setup.identities import give
+from scheduler.agent.setup.problems import SetupProblem
 from scheduler.wire.messages import Launch
 from scheduler.wire.sessions import SOCKET_NAME
 
