@@ -138,7 +138,7 @@ def check_actor(actor: User, job: Job, version: int | None) -> bool:
 
 
 def locked_job(job: Job) -> Job:
-    """The job as it is now, under its row lock; that of a throttled set comes before it."""
+    """The job as it is now, under its row lock; that of its array comes before it."""
     if job.job_set_id:
         lock_sets([job.pk])
     return (

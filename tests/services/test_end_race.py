@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, connections, transaction
 
 from accounts.services import create_project, create_team
-from scheduler.models import Attempt, BudgetHold, Quota, SchedulerLease
+from scheduler.models import Attempt, BudgetHold, Notification, Quota, SchedulerLease
 from scheduler.services.budgets.renewing import renew_budget
 from scheduler.services.jobs import cancel_job
 from scheduler.services.requesting.deciding import decide_request
@@ -160,3 +160,29 @@ def test_a_budget_renewed_while_a_job_ends_holds_it_no_more(root, team, node, at
     old.refresh_from_db()
     assert old.renewed_at is not None
     no_hold_is_left()
+
+
+def test_of_two_last_tasks_that_end_at_once_the_second_tells_of_the_array(
+    root, project, alice, lead
+):
+    cluster = scenes.build_cluster(root)
+    tasks = list(submit(alice, project, array="0-1").job_set.tasks.order_by("pk"))
+    node = cluster.node(1)
+    attempt = start(tasks[1], node)
+    sync(node, running(attempt))
+
+    def end_the_other():
+        try:
+            sync(node, ended(attempt), now=at(62))
+        finally:
+            connections.close_all()
+
+    other = threading.Thread(target=end_the_other)
+    with transaction.atomic():
+        cancel_job(actor=lead, job=tasks[0], now=at(61))
+        other.start()
+        wait_until_somebody_waits()
+    other.join()
+    assert tasks[0].job_set.tasks.filter(state=JobState.SUCCEEDED).count() == 1
+    told = Notification.objects.get(key=f"set:{tasks[0].job_set_id}:over")
+    assert told.title.endswith("1 of 2 tasks well")

@@ -29,9 +29,8 @@ def followers_of(jobs: Sequence[Job]) -> list[int]:
         rows = _SINGLETONS.rows(sorted({owner for owner, _ in over}))
         found.update(pk for pk, owner, name in rows if (owner, name) in over)
     gone = [job for job in jobs if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
-    sets = {job.job_set_id for job in gone if job.job_set_id}
-    lock_sets(job.pk for job in gone if job.job_set_id)
-    for number in sets:
+    lock_sets_over(gone)
+    for number in {job.job_set_id for job in gone if job.job_set_id}:
         found.update(_next_tasks(number))
     return sorted(found)
 
@@ -50,39 +49,44 @@ _WAITING_FOR, _SINGLETONS = BuiltOnce(_waiting_for), BuiltOnce(_singletons_of)
 
 
 def lock_sets(job_ids: Iterable[int]) -> None:
-    """Lock the throttled sets of these jobs, so that their room is given away once.
+    """Lock the sets of these jobs, so that the room of a throttled one is given away once, and of
+    two last tasks that end at once the second sees the first.
 
-    Everybody locks in one order: attempts, throttled sets, jobs, nodes; the other way round two may
-    stand opposite each other for ever.
+    Everybody locks in one order: attempts, sets, jobs, nodes; the other way round two may stand
+    opposite each other for ever. No statement on SQLite, which has one writer.
     """
-    sets = {number for (number,) in _THROTTLED_SETS.rows(list(job_ids))}
+    if connection.features.has_select_for_update:
+        _lock({number for (number,) in _SETS.rows(list(job_ids))})
+
+
+def lock_sets_over(jobs: Iterable[Job]) -> None:
+    """The same for jobs that may end, before their own rows are written. No statement where they
+    are of no array."""
+    if connection.features.has_select_for_update:
+        _lock({job.job_set_id for job in jobs if job.job_set_id})
+
+
+def _lock(sets: set[int]) -> None:
     if sets:
         list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
 
 
-def lock_sets_over(jobs: Iterable[Job]) -> None:
-    """The same for jobs that may end, before their own rows are written: their ends look for who
-    goes next. No statement where they are of no array, nor on SQLite, which has one writer."""
-    if connection.features.has_select_for_update:
-        lock_sets([job.pk for job in jobs if job.job_set_id])
-
-
 def locked_waiting(jobs: QuerySet[Job]) -> list[Job]:
-    """Those of them that wait, with their pools, locked to be ended together; their throttled sets
-    before them."""
+    """Those of them that wait, with their pools, locked to be ended together; their sets before
+    them."""
     waiting = jobs.filter(state__in=WAITING_JOB_STATES)
-    throttled = waiting.filter(job_set__max_parallel__gt=0).order_by().values("job_set")
-    list(JobSet.objects.select_for_update().filter(pk__in=throttled).order_by("pk"))
+    tasks = waiting.filter(job_set__isnull=False).order_by()
+    list(JobSet.objects.select_for_update().filter(pk__in=tasks.values("job_set")).order_by("pk"))
     locked = waiting.select_for_update(of=("self",)).select_related("pool")
     return list(locked.order_by("pk"))
 
 
-def _throttled_sets_of(jobs: Sequence[int]) -> QuerySet[Job, tuple[Any, ...]]:
-    tasks = Job.objects.filter(pk__in=jobs, job_set__max_parallel__gt=0)
-    return tasks.order_by().values_list("job_set_id")
+def _sets_of(jobs: Sequence[int]) -> QuerySet[Job, tuple[Any, ...]]:
+    tasks = Job.objects.filter(pk__in=jobs, job_set__isnull=False)
+    return tasks.order_by().values_list("job_set_id").distinct()
 
 
-_THROTTLED_SETS = BuiltOnce(_throttled_sets_of)
+_SETS = BuiltOnce(_sets_of)
 
 
 def _next_tasks(number: int) -> list[int]:
