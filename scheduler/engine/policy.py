@@ -138,6 +138,11 @@ class Policy:
         return self.preempts and self.order in (Order.SHORTEST, Order.LAS)
 
     @property
+    def moves(self) -> bool:
+        """Whether some pool chooses anew who runs, so that who runs may go on elsewhere."""
+        return any(one.rearranges for one in self.every())
+
+    @property
     def stops_lower_tiers(self) -> bool:
         """Whether a job may stop those of lower tiers, and nobody else: age says not who gains."""
         return self.preempts and not self.rearranges

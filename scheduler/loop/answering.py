@@ -106,7 +106,7 @@ def picture(now: datetime, tier: int = 0) -> tuple[Snapshot, Policy]:
 def _picture(now: datetime, tier: int = 0) -> tuple[Snapshot, Policy]:
     policy = policy_in_force()
     with lent_rows() as kept:
-        loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=kept)
+        loaded = load_snapshot(now, moves=policy.moves, half_life_s=policy.memory_s, kept=kept)
     loaded = loaded.to_decide(policy, now=now, tier=tier)
     return Memories().add_to(loaded.snapshot, policy, now=now), policy
 

@@ -174,7 +174,7 @@ class Scheduler:
             self._forget_lease()
 
     def _load(self, policy: Policy, now: datetime) -> Loaded:
-        loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=self.rows)
+        loaded = load_snapshot(now, moves=policy.moves, half_life_s=policy.memory_s, kept=self.rows)
         return loaded.to_decide(policy, now=now)
 
     def _reap(self, now: datetime, *, at_once: bool = False) -> int:

@@ -97,7 +97,9 @@ def starts_of(opening: Opening, now: datetime) -> Starts:
     drafts = opening.drafts(_FIRST, MOST_TASKS)
     with read_together(now), lent_rows() as kept:
         policy = policy_in_force()
-        loaded = load_snapshot(now, half_life_s=policy.memory_s, also=drafts, kept=kept)
+        loaded = load_snapshot(
+            now, moves=policy.moves, half_life_s=policy.memory_s, also=drafts, kept=kept
+        )
     loaded = loaded.to_decide(policy, now=now)
     snapshot = Memories().add_to(loaded.snapshot, policy, now=now)
     plan = plan_cycle(snapshot, policy)

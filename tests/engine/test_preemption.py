@@ -13,9 +13,10 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.preempting.selection import choose_set
-from scheduler.engine.snapshot import NONE, Running, Snapshot, floats, ints
+from scheduler.engine.snapshot import NONE, Running, Snapshot, flags, floats, ints
 from scheduler.states import Tier
 from tests.builders import DrawnJob, draw, job
+from tests.engine import shaping
 
 SHORTEST = Policy(order=Order.SHORTEST, preempts=True)
 LAS = Policy(order=Order.LAS, preempts=True)
@@ -82,6 +83,38 @@ def test_a_small_job_moves_so_that_a_whole_node_comes_free():
     places = starts(plan)
     assert set(places) == {3, moved[0][0]}
     assert places[3] != places[moved[0][0]]
+
+
+def test_who_moves_is_told_by_counts():
+    """Who asks for certain nodes, or for what counts do not tell, stays; the other one moves."""
+    snapshot = draw("a 11..", "b 22..", jobs=[job(3, "1x4", limit_s=60)])
+    live = [job(1, "1x2", limit_s=50), job(2, "1x2", limit_s=50)]
+    both = running(snapshot, *live)
+    assert both.running is not None
+    jobs = both.running.jobs
+
+    def told(**columns) -> list[tuple[int, int]]:
+        changed = replace(both.running, jobs=replace(jobs, **columns))
+        masks = shaping.mask(".x", "x.")
+        return stops(plan_cycle(replace(both, running=changed, node_masks=masks), SHORTEST))
+
+    assert told(mask=ints([0, NONE])) == [(2, 3)]
+    assert told(mask=ints([NONE, 1])) == [(1, 3)]
+    assert told(mask=ints([0, 1])) == []
+    for name in ("scratch_mib", "is_exclusive"):
+        column = getattr(jobs, name).copy()
+        column[0] = 1
+        assert told(**{name: column}) == [(2, 3)]
+
+
+def test_nobody_comes_beside_who_has_its_node_alone():
+    snapshot = draw("a 11..", "b 2222", jobs=[job(3, "1x2", limit_s=60)])
+    snapshot = replace(
+        snapshot, held=replace(snapshot.held, is_exclusive=flags(snapshot.held.job == 1))
+    )
+    live = [job(1, "1x2", limit_s=50), job(2, "1x4", limit_s=9000)]
+    plan = plan_cycle(running(snapshot, *live), SHORTEST)
+    assert stops(plan) == [(2, 3)] and starts(plan) == {3: [102]}
 
 
 def test_nobody_of_a_higher_tier_moves_for_a_wider_job():

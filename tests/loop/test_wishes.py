@@ -8,6 +8,7 @@ import pytest
 
 from accounts.models import AuditEvent
 from scheduler.engine.checks import check_snapshot
+from scheduler.engine.policy import Order, Policy
 from scheduler.engine.snapshot import NONE
 from scheduler.loop.loading import Kept, load_snapshot, wishes
 from scheduler.loop.loading.wishes import models_by_now
@@ -41,6 +42,16 @@ def test_a_plain_job_is_read_without_its_wishes(cluster, alice, project):
     assert not Job.objects.get().is_shaped
     assert (snapshot.node_masks, snapshot.size_sets, snapshot.licences) == (None, (), ())
     assert snapshot.waiting.tenant.tolist() == [NONE]
+
+
+def test_what_running_jobs_ask_for_is_read_where_they_may_be_moved(cluster, alice, project):
+    policy = Policy(order=Order.SHORTEST, preempts=True)
+    start(submit(alice, project, exclude_nodes=["n2"], scratch="1GiB"), cluster.node(1))
+    loaded = load_snapshot(at(1), moves=policy.moves).to_decide(policy, now=at(1))
+    assert loaded.snapshot.running is not None
+    jobs = loaded.snapshot.running.jobs
+    assert loaded.snapshot.node_masks[jobs.mask[0]].tolist() == [True, False]
+    assert jobs.scratch_mib.tolist() == [1024]
 
 
 def test_every_wish_reaches_the_engine(cluster, root, alice, project):

@@ -59,16 +59,18 @@ class Floor:
     """Free GPUs, cpus and memory by node, and who could be moved off it.
 
     Counts only: devices are picked on the board once it is known who goes. A job that is there
-    until some moment leaves alone what begins to be kept before that. Who is `fixed` is not moved.
+    until some moment leaves alone what begins to be kept before that. Who is `fixed` is not moved,
+    and neither is who is `bound`, who may still shrink.
     """
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.gpus: Ints = ints(board.free_gpus[NONE]).copy()
-        self.cpus: Ints = board.cpus_free.copy()
-        self.memory_mib: Ints = board.memory_free_mib.copy()
+        self.gpus, self.cpus, self.memory_mib = (
+            column.copy() for column in board.free_for_others(NONE)
+        )
         self.residents: dict[int, Resident] = {}
         self.fixed: set[int] = set()
+        self.bound: set[int] = set()
         self._on_node: dict[int, set[int]] = {}
         self._whole: Ints = board.offered_gpus[NONE]
         self._capable: dict[tuple[Request, int], Ints] = {}
@@ -198,7 +200,7 @@ class Floor:
 
         `best[g]`: the least cost of freeing g GPUs, or more at the last g.
         """
-        here = self._on_node.get(node, set()) - self.fixed
+        here = self._on_node.get(node, set()) - self.fixed - self.bound
         known = ((job, self.residents[job]) for job in here)
         movable = [job for job, one in known if one.gpus < least and one.tier <= tier]
         shares = {job: self._share(job, node) for job in sorted(movable)}

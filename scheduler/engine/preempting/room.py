@@ -134,6 +134,8 @@ class _Rearrangement:
         for row, owned in shares.items():
             self.floor.admit(row, self._resident(row, owned))
         self.floor.fixed = {row for row in excluded if row >= self.first_running}
+        self.is_apart = np.isin(self.classes.of_job, apart(self.classes.requests))
+        self.floor.bound = set(np.flatnonzero(self.is_apart | (self.jobs.mask != NONE)).tolist())
         self.yielding = Yielding(
             Elastic(self.board, running, policy), self.floor, self.first_running
         )
@@ -142,9 +144,8 @@ class _Rearrangement:
     def choose(self) -> None:
         """Who runs: in each pool tier by tier, higher ones first, within the GPUs left."""
         jobs = self.jobs
-        ruled_out = list(rule_out(self.board, self.classes))
-        may_run = ~np.isin(self.classes.of_job, ruled_out + apart(self.classes.requests))
-        may_run &= ~np.isin(np.arange(len(jobs)), list(self.excluded))
+        may_run = ~np.isin(self.classes.of_job, list(rule_out(self.board, self.classes)))
+        may_run &= ~self.is_apart & ~np.isin(np.arange(len(jobs)), list(self.excluded))
         may_run[self.first_running :] = [
             row in self.floor.residents for row in range(self.first_running, len(jobs))
         ]

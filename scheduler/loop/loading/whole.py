@@ -92,7 +92,7 @@ class Loaded:
 
     def may_stop_or_resize(self, policy: Policy, tier: int = 0) -> bool:
         """Whether the live jobs have to be known. Two queries at most."""
-        if any(one.rearranges for one in policy.every()):
+        if policy.moves:
             return True
         if any(one.preempts for one in policy.every()) and self.may_stop_some(tier):
             return True
@@ -126,9 +126,11 @@ def load_snapshot(
     half_life_s: float | None = None,
     also: Sequence[Job] = (),
     kept: Kept | None = None,
+    moves: bool = False,
 ) -> Loaded:
-    """Everything the engine needs to know about this moment; past use only with a half-life. Who
-    loads again and again gives what it `kept` of the last time.
+    """Everything the engine needs to know about this moment; past use only with a half-life, and
+    all that running jobs ask for only if the policy `moves` them. Who loads again and again gives
+    what it `kept` of the last time.
 
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
@@ -151,7 +153,8 @@ def load_snapshot(
     named = Rows(pool_row, queue_row, models, owners, avoided, team_of)
     waiting = as_waiting(job_rows, named)
     calendar = load_calendar(node_rows, pool_row, models, now)
-    wishes = load_wishes(now, models, parts, calendar.booking_row, also, kept.wishes)
+    rows = calendar.booking_row, also, kept.wishes
+    wishes = load_wishes(now, models, parts, *rows, moves=moves)
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),

@@ -113,12 +113,16 @@ def load_wishes(
     booking_row: Mapping[int, int],
     also: Sequence[Job] = (),
     memory: WishMemory | None = None,
+    *,
+    moves: bool = False,
 ) -> Wishes:
     """One query for the queued jobs that have any, and for those at work that may change their
-    size; those of `also` are no rows. Call it before the models are counted."""
+    size, or all of those if the policy `moves` them; those of `also` are no rows. Call it before
+    the models are counted."""
     wishes = Wishes()
     for job in (*(memory or WishMemory()).load(), *_drafts(also)):
-        if job["state"] != JobState.QUEUED and job["nodes_min"] >= job["nodes"]:
+        may_change = moves or job["state"] == JobState.QUEUED or job["nodes_min"] < job["nodes"]
+        if not may_change:
             continue
         _read(wishes, job)
         _read_models(wishes, job, now, models, parts)

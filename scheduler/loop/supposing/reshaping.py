@@ -37,7 +37,9 @@ def asked_otherwise(
     draft = as_if(job, columns, _NOBODY)
     with read_together(now), lent_rows() as kept:
         policy = policy_in_force()
-        loaded = load_snapshot(now, half_life_s=policy.memory_s, also=[draft], kept=kept)
+        loaded = load_snapshot(
+            now, moves=policy.moves, half_life_s=policy.memory_s, also=[draft], kept=kept
+        )
         loaded = loaded.to_decide(policy, now=now, tier=tier)
         both = Memories().add_to(loaded.snapshot, policy, now=now)
     waiting = both.waiting
