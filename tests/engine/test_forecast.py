@@ -13,8 +13,9 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.forecasting import FORECAST_REASONS, starts
 from scheduler.engine.forecasting.line import Line
 from scheduler.engine.forecasting.starts import LAID_OUT
-from scheduler.engine.snapshot import Snapshot, floats
+from scheduler.engine.snapshot import NONE, Headroom, Snapshot, floats, ints
 from tests.builders import NOW_S, draw, job
+from tests.engine.test_maintenance import closed
 from tests.engine.test_properties import snapshots
 
 
@@ -42,6 +43,30 @@ def test_a_small_job_may_use_the_hole_before_a_gang() -> None:
     assert found[5][1] == 20
     assert found[6][1] == 5
     assert found[7][1] == 80
+
+
+def test_what_is_kept_of_nodes_is_waited_for() -> None:
+    """Busy for 7 hours, in maintenance from the 8th to the 20th: nothing of 4 hours fits before."""
+    jobs = [job(n, "1x2", waited=9 - n, limit_s=4 * 3600) for n in (5, 6, 7)]
+    jobs.append(job(8, "1x1", limit_s=1800))
+    window = (9, "0", 8 * 3600.0, 20 * 3600.0)
+    snapshot = closed(draw("a 11", jobs=jobs, ends={1: 7 * 3600}), window)
+    found = told(snapshot)
+    assert [found[number][1] / 60 for number in (5, 6, 7, 8)] == [20, 24, 28, 7]
+    # A gang waits until all its nodes are free of it at once.
+    gangs = [job(5, "1x2", waited=9, limit_s=3600), job(6, "2x2", limit_s=4 * 3600)]
+    pair = draw("a 11", "b 22", jobs=gangs, ends={1: 7 * 3600, 2: 3600})
+    assert told(closed(pair, window))[6][1] / 60 == 20
+    at_night = (9, "1", 10 * 3600.0, 11 * 3600.0)
+    assert told(closed(pair, at_night))[6][1] / 60 == 11
+
+
+def test_what_is_kept_for_others_is_not_told_to_anybody() -> None:
+    jobs = [job(n, "1x2", waited=9 - n) for n in (5, 6)]
+    snapshot = draw("a .1", "b 22", jobs=jobs, ends={1: 300, 2: 600})
+    headroom = Headroom(*(ints([value]) for value in (3, 0, NONE, 1)))
+    found = told(replace(snapshot, headroom=headroom))
+    assert [found[number][1] for number in (5, 6)] == [10, 70]
 
 
 def test_p50_takes_what_jobs_usually_run_and_what_is_learnt_of_one() -> None:

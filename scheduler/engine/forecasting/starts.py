@@ -9,9 +9,10 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Seeker
-from scheduler.engine.forecasting.line import Line
+from scheduler.engine.forecasting.line import Kept, Line
 from scheduler.engine.freeing import ready_times
 from scheduler.engine.placement import is_capable, without_avoided
+from scheduler.engine.plan import SlotKind
 from scheduler.engine.reservation import Head, earliest_start
 from scheduler.engine.snapshot import NONE, Classes, Floats, Ints, Request, Snapshot, floats, ints
 from scheduler.engine.worth import gpus_of
@@ -94,15 +95,22 @@ def _first_start(board: Board, classes: Classes, row: int, heads: Sequence[Head]
     return np.inf if start is None else start.start_s
 
 
-# Nodes, devices on each, those of a last smaller share, for how long, and which row of `from_s`.
-_Asked = tuple[int, int, int, float, int]
+# Nodes, devices on each, those of a last smaller share, for how long, for how long at most, and
+# which row of `from_s`.
+_Asked = tuple[int, int, int, float, float, int]
+# Begins and ends of the spans in which nodes are kept from a job, as bytes.
+_Spans = tuple[bytes, bytes]
 # Starts, when devices are free on average after that, and how many ever are.
 _LaidOut = tuple[tuple[float, ...], float, int]
 
 
 @lru_cache(maxsize=16)
 def _lay_out(
-    shape: tuple[int, ...], free_s: bytes, from_s: tuple[bytes, ...], asked: tuple[_Asked, ...]
+    shape: tuple[int, ...],
+    free_s: bytes,
+    from_s: tuple[bytes, ...],
+    spans: tuple[_Spans, ...],
+    asked: tuple[_Asked, ...],
 ) -> _LaidOut:
     """Put jobs into a line one after the other; infinite for never. Arrays come as their bytes.
 
@@ -110,13 +118,15 @@ def _lay_out(
     """
     line = Line(np.frombuffer(free_s).reshape(shape))
     allowed = [np.frombuffer(row) for row in from_s]
+    kept = [Kept(*(np.frombuffer(one).reshape(-1, shape[0]) for one in pair)) for pair in spans]
     starts_s = []
-    for nodes, gpus, part_gpus, run_s, which in asked:
+    for nodes, gpus, part_gpus, run_s, stay_s, which in asked:
         start_s = float("inf")
         if which != NONE:
-            start_s = line.take(nodes, gpus, run_s, allowed[which])
+            where = allowed[which], kept[which], stay_s
+            start_s = line.take(nodes, gpus, run_s, *where)
             if part_gpus:
-                start_s = max(start_s, line.take(1, part_gpus, run_s, allowed[which]))
+                start_s = max(start_s, line.take(1, part_gpus, run_s, *where))
         starts_s.append(start_s)
     return tuple(starts_s), *line.mean_free_s()
 
@@ -132,6 +142,7 @@ class _PoolLine:
         self._share = share
         self._learns = learns
         self._nodes: Ints = ints(np.flatnonzero(board.in_pool[pool]))
+        self._spans: dict[tuple[int, bool, bool, int], _Spans] = {}
 
     def starts(self, rows: Ints) -> Floats:
         """Of these waiting jobs in order; infinite for never."""
@@ -152,17 +163,43 @@ class _PoolLine:
     def _laid_out(self, rows: Ints, run_s: Floats) -> _LaidOut:
         allowed: dict[int, int] = {}
         from_s: list[bytes] = []
+        spans: list[_Spans] = []
         asked: list[_Asked] = []
         class_of = self._classes.of_job[rows].tolist()
-        for class_row, its_run_s in zip(class_of, run_s.tolist(), strict=True):
+        # Who starts is gone within its limit before what is kept begins.
+        most_s = self._board.snapshot.waiting.remaining_s[rows] + self._board.keeping.slack_s
+        columns = class_of, run_s.tolist(), most_s.tolist()
+        for class_row, its_run_s, stay_s in zip(*columns, strict=True):
             request = self._classes.requests[class_row]
             if class_row not in allowed and request.gpus and len(self._nodes):
                 allowed[class_row] = len(from_s)
                 from_s.append(self._allowed_s(request).tobytes())
+                spans.append(self._kept_from(request))
             which = allowed.get(class_row, NONE)
-            asked.append((request.nodes, request.gpus, request.part_gpus, its_run_s, which))
+            shape = request.nodes, request.gpus, request.part_gpus
+            asked.append((*shape, its_run_s, stay_s, which))
         free_s = self._free_s()
-        return _lay_out(free_s.shape, free_s.tobytes(), tuple(from_s), tuple(asked))
+        listed = tuple(from_s), tuple(spans), tuple(asked)
+        return _lay_out(free_s.shape, free_s.tobytes(), *listed)
+
+    def _kept_from(self, request: Request) -> _Spans:
+        """When maintenance, bookings and headroom keep nodes of the pool from it; where they leave
+        enough of a node for a share, they are not looked at."""
+        asked = request.booking, request.uses_headroom, request.is_exclusive, request.gpus
+        if asked not in self._spans:
+            board, seeker, size = self._board, Seeker(NONE, request), len(self._nodes)
+            place_of = np.full(len(board.changes), NONE)
+            place_of[self._nodes] = np.arange(size)
+            found = list[tuple[Ints, float, float]]()
+            for one in board.keeping.of_pool(request.pool):
+                if one.kind is SlotKind.HEAD or not one.binds(seeker):
+                    continue
+                left = board.offered_gpus[NONE][one.nodes] - one.need[0]
+                is_shut = (left < request.gpus) | one.is_whole | request.is_exclusive
+                found.append((ints(place_of[one.nodes[is_shut]]), one.from_s, one.until_s))
+            kept = Kept.of(size, found)
+            self._spans[asked] = kept.from_s.tobytes(), kept.until_s.tobytes()
+        return self._spans[asked]
 
     def _free_s(self) -> Floats:
         """By node of the pool and device: when it is free, in the order of rows."""
