@@ -17,7 +17,7 @@ from scheduler.engine.forecasting import starts
 from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import Snapshot, flags
-from scheduler.states import WaitReason
+from scheduler.states import Tier, WaitReason
 from tests.builders import NOW_S, draw, job
 from tests.engine.shaping import in_racks, licensed, shaped
 from tests.engine.test_properties import snapshots
@@ -55,6 +55,24 @@ def test_every_failing_check_is_listed_not_only_the_top_one() -> None:
         (one.reason for one in found.checks), key=list(WaitReason).index
     )
     assert all(one.sentence for one in found.checks if not one.is_ok)
+
+
+def test_who_could_delay_nobody_is_not_told_so_and_how_many_are_ahead() -> None:
+    """The heads wait for the H100 of node a, job 5 for an A100 of node b."""
+    heads = [
+        job(4, "1x4", waited=900, model="H100"),
+        job(6, "1x4", waited=800, model="H100", tier=Tier.URGENT),
+    ]
+    cluster = "a 1...", "b 2222 model=A100"
+    mine = job(5, waited=1, model="A100", limit_s=9999)
+    checks = blocked(draw(*cluster, jobs=[*heads, mine])).checks
+    failing = {one.reason for one in checks if not one.is_ok}
+    behind = {WaitReason.BACKFILL_WOULD_DELAY_HEAD, WaitReason.BEHIND_HIGHER_PRIORITY}
+    assert WaitReason.CAPACITY_BUSY in failing and not failing & behind
+    mine = replace(mine, model="")
+    found = {one.reason: one for one in blocked(draw(*cluster, jobs=[*heads, mine])).checks}
+    turn = found[WaitReason.BEHIND_HIGHER_PRIORITY]
+    assert not turn.is_ok and "2 jobs are ahead" in turn.sentence
 
 
 def test_holders_are_named_with_their_ends_and_this_cycles_starts_are_among_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
@@ -76,7 +77,7 @@ def blocking_facts(decision: Decision, policy: Policy, job: int) -> Blocking | N
     )
     case = Case(decision.board, request, class_row, ints([row]), heads, gate=decision.gate)
     asked = [check for check in CHECKS if not check.by_account or _has_account(decision, row)]
-    checks = tuple(_result(check, case) for check in asked) if wait else ()
+    checks = tuple(_result(check, case, wait.facts) for check in asked) if wait else ()
     holders, others = _holders(decision, request)
     return Blocking(wait, checks, holders, others)
 
@@ -85,7 +86,8 @@ def _has_account(decision: Decision, row: int) -> bool:
     return bool(decision.board.snapshot.waiting.account[row] != NONE) and not decision.gate.is_open
 
 
-def _result(check: Check, case: Case) -> CheckResult:
+def _result(check: Check, case: Case, told: Mapping[str, object]) -> CheckResult:
+    """`told`: what the job is told of its wait, as of how many are ahead."""
     concerning = [
         finding
         for finding in findings_of(check, case)
@@ -95,7 +97,7 @@ def _result(check: Check, case: Case) -> CheckResult:
     if not concerning:
         return CheckResult(check.reason, True, need, have, "")
     facts = concerning[0].facts
-    sentence = wait_sentence(check.reason, {"ahead": 0, **facts})
+    sentence = wait_sentence(check.reason, {"ahead": told.get("ahead", 0), **facts})
     account = str(facts.get("account", "")) if check.by_account else ""
     return CheckResult(check.reason, False, need, have, sentence, account)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words
 from scheduler.engine.gang import can_start
+from scheduler.engine.placement import is_capable
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.reservation import Head
-from scheduler.engine.snapshot import flags
+from scheduler.engine.snapshot import NONE, flags
 
 
 def find_outranked(case: Case) -> Finding | None:
@@ -25,8 +28,9 @@ def find_delaying(case: Case) -> Sequence[Finding] | None:
     """The head is of its own tier; or it is a head itself, and another is in its way."""
     kept = case.board.keeping.of_pool(case.request.pool)
     head = _in_the_way(case)
+    meets = _whom_it_meets(case)
     promised = [one.owner for one in kept if one.is_promise]
-    owners = [other.row for other in case.heads] + promised
+    owners = [row for row in [*(other.row for other in case.heads), *promised] if row in meets]
     if not owners:
         return None
     first = head.row if head is not None else owners[0]
@@ -40,15 +44,37 @@ def find_delaying(case: Case) -> Sequence[Finding] | None:
 
 def _in_the_way(case: Case) -> Head | None:
     """The first head beside which, and those before it, the class does not fit."""
-    if len(case.heads) < 2:
-        return case.heads[0] if case.heads else None
+    meets = _whom_it_meets(case) if case.heads else ()
+    heads = [head for head in case.heads if head.row in meets]
+    if len(heads) < 2:
+        return heads[0] if heads else None
     kept = case.board.keeping.of_pool(case.request.pool)
-    for number, head in enumerate(case.heads, start=1):
-        owners = {other.row for other in case.heads[:number]}
+    for number, head in enumerate(heads, start=1):
+        owners = {other.row for other in heads[:number]}
         beside = [one for one in kept if one.kind is SlotKind.HEAD and one.owner in owners]
         if not can_start(case.board, case.request, beside):
             return head
-    return case.heads[-1]
+    return heads[-1]
+
+
+def _whom_it_meets(case: Case) -> Collection[int]:
+    """The waiting rows of those for whom something is kept that the class could have: nodes that
+    can hold a share of it, or licences."""
+    found = case.memo.get("meets")
+    if not isinstance(found, frozenset):
+        board, request = case.board, case.request
+        able = np.zeros(len(board.changes), dtype=np.bool_)
+        for shape in request.shapes():
+            able |= is_capable(board, shape, board.offered_gpus)
+        licences = board.snapshot.waiting.licences
+        kept = [one for one in board.keeping.of_pool(request.pool) if one.kind is SlotKind.HEAD]
+        found = frozenset(
+            one.owner
+            for one in kept
+            if able[one.nodes].any() or (request.licences != NONE and licences[one.owner] != NONE)
+        )
+        case.memo["meets"] = found
+    return found
 
 
 def _facts(case: Case, head_row: int) -> dict[str, object]:
