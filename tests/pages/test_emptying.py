@@ -49,6 +49,16 @@ def test_a_node_is_empty_at_the_limit_and_likely_when_those_alike_ended(
     assert (mine.last.job, theirs.last.job, theirs.last.name) == (yard.running.pk, 0, "")
 
 
+def test_who_asked_for_no_gpu_is_there_as_well(alice, project, yard):
+    now, node = timezone.now(), yard.cluster.node(2)
+    job = scenes.submit(alice, project, gpus_per_node=0, time_limit="2h")
+    attempt = scenes.start(job, node, now=now)
+    (holder,) = emptying(alice, [node], now=now)[node.pk].holders
+    assert (holder.job, holder.gpus, holder.latest) == (job.pk, 0, now + timedelta(hours=2))
+    scenes.sync(node, scenes.ended(attempt), now=now)
+    assert emptying(alice, [node], now=now)[node.pk].holders == ()
+
+
 def test_several_nodes_drain_and_resume_each_by_itself(
     client, operator, yard, django_assert_max_num_queries
 ):

@@ -13,20 +13,26 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from accounts.models import User
 from scheduler.engine.learning import Kind, RunTimes, kind_of, kind_of_spec
-from scheduler.models import Allocation, Attempt, Job, Node
+from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.selectors.calendar.plans import may_see
-from scheduler.states import AttemptState, EndReason, JobState
+from scheduler.states import (
+    LIVE_ATTEMPT_STATES,
+    LIVE_JOB_STATES,
+    AttemptState,
+    EndReason,
+    JobState,
+)
 
 # The latest so many runs of the projects that hold the nodes tell.
 LEARN_FROM = 400
 _KIND = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script",
          "spec__session__app", "template_use__version__template")  # fmt: skip
-_HELD = ("placement__node", "placement__attempt", "placement__attempt__started_at",
-         "placement__attempt__assigned_at", "placement__attempt__extended_to_s")  # fmt: skip
+_HELD = ("node", "attempt", "attempt__started_at",
+         "attempt__assigned_at", "attempt__extended_to_s")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +75,19 @@ class Emptying:
 def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[int, Emptying]:
     """By node, every one of them; two statements and what the viewer's rights take."""
     found: dict[int, list[Holder]] = {node.pk: [] for node in nodes}
-    job = "placement__attempt__job"
+    job = "attempt__job"
     fields = (*_HELD, "may_see_", job, f"{job}__name", f"{job}__time_limit_s")
     kinds = [f"{job}__{name}" for name in _KIND]
     rows = list(
-        Allocation.objects.filter(released_at__isnull=True, placement__node__in=nodes)
+        # By the state of jobs: of attempts there are all that ever were.
+        Placement.objects.filter(node__in=nodes, attempt__job__state__in=LIVE_JOB_STATES)
+        .filter(attempt__state__in=LIVE_ATTEMPT_STATES)
         .order_by()
         .annotate(may_see_=may_see(viewer, f"{job}__project"))
         .values_list(*fields, *kinds)
-        .annotate(gpus=Count("id"))
+        .annotate(gpus=Count("allocations", filter=Q(allocations__released_at__isnull=True)))
+        # Who asked for no GPU holds CPUs and memory until its rank is over.
+        .filter(Q(gpus__gt=0) | Q(ended_at__isnull=True))
     )
     if not rows:
         return {node: Emptying() for node in found}
