@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Case, Count, F, Q, QuerySet, When
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
@@ -67,12 +67,13 @@ def queue_rows(
     places: Mapping[int, Standing] | None = None,
     limit: int = 500,
 ) -> list[QueueRow]:
-    """The pool's queued jobs in the order in which the last cycle considered them; one query.
+    """The pool's queued jobs in the order in which the last cycle considered them, the first
+    `limit`; one query, another one if there are more.
 
     `places`: by job where it stands now, if that was worked out; it decides then.
     """
-    queued = _queued(pool, limit)
     places = places or {}
+    queued = _queued(pool, limit, places)
     ordered = sorted(queued, key=lambda job: _place(job, places.get(job.pk)))
     if not places:
         ordered = _in_own_turns(ordered)
@@ -102,7 +103,7 @@ def queue_rows(
     return rows
 
 
-def _queued(pool: Pool, limit: int) -> list[Job]:
+def _queued(pool: Pool, limit: int, places: Mapping[int, Standing]) -> list[Job]:
     jobs = Job.objects.filter(pool=pool, state=JobState.QUEUED).only(*_SHOWN).annotate(**_WHOSE)
 
     @cache
@@ -115,11 +116,22 @@ def _queued(pool: Pool, limit: int) -> list[Job]:
         found.team = partly_read(Team, id=team, slug=team_slug)
         return found
 
-    found: list[Any] = list(jobs.order_by("-tier", "queued_at", "id")[:limit])
+    found: list[Any] = list(jobs.order_by("-tier", "queued_at", "id")[: limit + 1])
+    if len(found) > limit:
+        found = _first(jobs, limit, places)
     for job in found:
         job.owner = person(job.owner_id, job.username_, job.display_name_)
         job.project = project(job.project_id, job.slug_, job.team_, job.team_slug_)
     return found
+
+
+def _first(jobs: QuerySet[Any], limit: int, places: Mapping[int, Standing]) -> list[Any]:
+    """Those whom `_place` puts first: the oldest of a tier need not be among them."""
+    listed = sorted(places, key=lambda pk: places[pk].place)[:limit]
+    is_outside = Case(When(wait_reason__in=_OUTSIDE, then=1), default=0)
+    place = F("wait_facts__ahead").asc(nulls_last=True)
+    others = jobs.exclude(pk__in=listed).order_by("-tier", is_outside, place, "queued_at", "id")
+    return [*jobs.filter(pk__in=listed), *others[: limit - len(listed)]]
 
 
 def _place(job: Job, standing: Standing | None) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from portal.pages.job_rows import JobRow
@@ -36,6 +38,21 @@ def test_what_the_last_look_found_goes_before_the_time(
         assert position_in_queue(job) == place == JobRow(job, False, None, None, "").position
     # Whoever cannot start at all has nobody ahead, and is not next in line.
     assert places_of(never)["position"] == 4
+
+
+def test_of_more_than_are_shown_those_that_stand_first_are(alice, project, cluster):
+    jobs = [submit(alice, project, now=at(n)) for n in range(5)]
+    told(jobs[0], 0, WaitReason.QUOTA_HARD)
+    for ahead, number in enumerate([4, 2, 1, 3]):
+        told(jobs[number], ahead)
+    rows = queue_rows(alice, jobs[0].pool, limit=3)
+    assert [(row.position, row.job) for row in rows] == [(1, jobs[4]), (2, jobs[2]), (3, jobs[1])]
+    assert len(queue_rows(alice, jobs[0].pool, limit=5)) == 5
+    now = {jobs[number].pk: SimpleNamespace(place=number) for number in (3, 1)}
+    rows = queue_rows(alice, jobs[0].pool, limit=1, places=now)
+    assert [row.job for row in rows] == [jobs[1]]
+    rows = queue_rows(alice, jobs[0].pool, limit=3, places=now)
+    assert [row.job for row in rows] == [jobs[1], jobs[3], jobs[4]]
 
 
 @pytest.mark.parametrize("reason", [WaitReason.QUOTA_HARD, WaitReason.NODES_UNHEALTHY])
