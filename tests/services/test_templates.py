@@ -11,12 +11,17 @@ from scheduler.selectors.composing.templates import (
     get_visible_template,
     visible_templates,
 )
+from scheduler.services.changing.limits import set_time_limit
+from scheduler.services.changing.many import Act, act_on_jobs
+from scheduler.services.changing.requests import Asks, set_request
+from scheduler.services.changing.tiers import set_tier
 from scheduler.services.composing import drafts
 from scheduler.services.composing import templates as service
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.spec import SpecInvalid, parse_spec
+from scheduler.states import Tier
 from tests import scenes
-from tests.composing import SPEC, make_template
+from tests.composing import RULES, SPEC, make_template
 
 pytestmark = pytest.mark.django_db
 
@@ -75,6 +80,53 @@ def test_a_job_outside_the_rules_is_refused(alice, lead, team, project, cluster,
         )
     assert [one.field for one in caught.value.problems] == [field]
     assert not Job.objects.exists()
+
+
+def test_a_pool_that_is_not_named_is_the_default_one(alice, lead, team, project, cluster):
+    rules = {"pool": "default, h100"}
+    version = get_version(alice, make_template(lead, team, rules=rules))
+    job = service.submit_from_template(actor=alice, version=version, spec=job_of(version, project))
+    assert job.job.pool.name == "default"
+    odd = get_version(alice, make_template(lead, team, rules={"pool": "h100, a100"}))
+    with pytest.raises(SpecInvalid, match="must be one of h100"):
+        service.submit_from_template(actor=alice, version=odd, spec=job_of(odd, project))
+
+
+def test_rules_hold_for_changes_by_the_owner(alice, lead, operator, team, project, cluster):
+    version = get_version(alice, make_template(lead, team, rules={**RULES, "pool": "locked"}))
+    job = service.submit_from_template(
+        actor=alice, version=version, spec=job_of(version, project)
+    ).job
+    with pytest.raises(Invalid, match="locked by the template"):
+        set_tier(actor=alice, job=job, tier=Tier.EXPLORATORY)
+    with pytest.raises(Invalid, match=r"must lie in \.\.12h"):
+        set_time_limit(actor=alice, job=job, time_limit_s=13 * 3600)
+    assert set_time_limit(actor=alice, job=job, time_limit_s=12 * 3600).time_limit_s == 12 * 3600
+    # The pool is locked to what the template says: to none. That is where the job waits.
+    for _ in range(2):
+        gpus = 1 + job.gpus_per_node % 2
+        job = set_request(actor=alice, job=job, asks=Asks(gpus_per_node=gpus))
+        assert (job.gpus_per_node, job.pool.name) == (gpus, "default")
+    with pytest.raises(Invalid, match=r"must lie in 1\.\.4"):
+        set_request(actor=alice, job=job, asks=Asks(gpus_per_node=0))
+    # Who changes jobs of others is not held by what their owners chose.
+    assert set_time_limit(actor=lead, job=job, time_limit_s=13 * 3600).time_limit_s == 13 * 3600
+
+
+def test_a_job_that_runs_again_is_of_its_template_still(alice, lead, team, project, cluster):
+    version = get_version(alice, make_template(lead, team))
+    spec = job_of(version, project)
+    job = service.submit_from_template(actor=alice, version=version, spec=spec).job
+    Job.objects.filter(pk=job.pk).update(state="failed", end_reason="exit_code")
+    job.refresh_from_db()
+    (again,) = act_on_jobs(actor=alice, jobs=[job], act=Act.RERUN).jobs
+    assert (again.cloned_from, TemplateUse.objects.get(job=again).version) == (job, version)
+    wider = parse_spec({**spec.document(), "gpus_per_node": 0})
+    with pytest.raises(SpecInvalid, match="template"):
+        service.submit_again(actor=alice, job=job, spec=wider)
+    service.retire_template(actor=lead, template=version.template)
+    free = service.submit_again(actor=alice, job=job, spec=wider).job
+    assert not TemplateUse.objects.filter(job=free).exists()
 
 
 def test_who_writes_and_who_sees(alice, lead, carol, root, team, other_project):

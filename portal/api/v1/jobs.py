@@ -37,6 +37,7 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
+from scheduler.services.composing.templates import submit_again
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -243,7 +244,8 @@ class JobClone(ApiView):
         status=201,
     )
     def post(self, request: Request, pk: int) -> Response:
-        """`{"changes": {"time_limit": "4h"}}` replaces whole fields of the spec."""
+        """`{"changes": {"time_limit": "4h"}}` replaces whole fields of the spec; the rules of the
+        template that it came from hold."""
         key = idempotency_key(request)
         changes = body_of(request, CloneBody).get("changes", {})
         actor = viewer_of(request)
@@ -252,5 +254,5 @@ class JobClone(ApiView):
         spec = parse_spec({**select.clone_document(actor, job), **changes})
         return _opened(
             request,
-            services.submit_job(actor=actor, spec=spec, idempotency_key=key, cloned_from=job),
+            submit_again(actor=actor, job=job, spec=spec, idempotency_key=key),
         )

@@ -12,6 +12,7 @@ from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job
 from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.changing.rules import refuse_by_template
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import change_desired, record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
@@ -43,7 +44,7 @@ def set_time_limit(
 
     1. A running job gets more, never less: what it was promised stays. Not `may_run`: nobody has
        looked at who would wait for it, so one that has started meanwhile is refused.
-    2. The longest time of its team and project counts as at submit.
+    2. The longest time of its team and project counts as at submit; its template holds its owner.
     3. What budgets hold for the attempt grows along, or they refuse.
     4. Its nodes are told; they look there before they stop it.
     5. Of one that waits for longer, room that was being made is given up: what begins before its
@@ -62,6 +63,7 @@ def set_time_limit(
     if time_limit_s == was_s:
         return job
     _check_value(job, time_limit_s, now)
+    refuse_by_template(actor, job, "time_limit", time_limit_s)
     if job.state in LIVE_JOB_STATES:
         if not may_run:
             raise Conflict("The job has just started; look again and try.", code="try_again")

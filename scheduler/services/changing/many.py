@@ -13,9 +13,10 @@ from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import clone_document
 from scheduler.selectors.requesting.parties import may_end, parties_of
+from scheduler.services.composing.templates import submit_again
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.holding.alone import refuse_alone
-from scheduler.services.jobs import end_job, hold_job, release_job, submit_job
+from scheduler.services.jobs import end_job, hold_job, release_job
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES
 
@@ -82,11 +83,11 @@ def _ended_of_others(actor: User, jobs: Sequence[Job]) -> int:
 
 
 def _rerun(actor: User, job: Job, key: str) -> Job:
-    """The same again, as a new job."""
+    """The same again, as a new job, of its template too."""
     if job.state not in FINAL_JOB_STATES:
         raise Conflict("It has not ended.")
     spec = parse_spec(clone_document(actor, job))
-    return submit_job(actor=actor, spec=spec, idempotency_key=key, cloned_from=job).job
+    return submit_again(actor=actor, job=job, spec=spec, idempotency_key=key).job
 
 
 _ACTS: Mapping[Act, Callable[..., Job]] = {

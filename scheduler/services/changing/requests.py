@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.audit import record
-from accounts.statements import Asked, AskedOnce, asked_together
+from accounts.statements import Asked, asked_together
 from scheduler import events
-from scheduler.models import Job, Queue, TemplateUse
+from scheduler.models import Job, Queue
 from scheduler.selectors.machines.shapes import shape_reads
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.changing.limits import unpaid
+from scheduler.services.changing.rules import RULES, follow_template
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
@@ -34,7 +34,6 @@ from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
-from scheduler.spec.rules import rule_problems
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier, WaitReason
 
 _OF_NODES = ("nodes", "nodes_min", "node_sizes")
@@ -128,7 +127,7 @@ def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime) -> Queue:
         if _moves(job, asks):
             longest = longest_on_the_way(project.pk, project.team_id, queue.pool, now=now)
             refuse_longer(longest, project, queue.pool, spec.time_limit)
-        _follow_template(job, asks, spec)
+        follow_template(job, spec, _asked(job, asks))
         if spec.gpus > job.gpus or _moves(job, asks) or asks.gpu_model is not None:
             refuse_blocked(project, asked_at_submit(now))
     return queue
@@ -137,25 +136,14 @@ def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime) -> Queue:
 def _reads(job: Job, spec: JobSpec, queue: Queue | None, now: datetime) -> list[Asked]:
     """What is looked up for it, read in one go: somebody waits for the page."""
     shape = shape_reads(queue.pool_id, spec.gpu_model) if queue is not None else []
-    return [*shape, (_RULES, (job.pk,)), (ASKED_AT_SUBMIT, (now,))]
+    return [*shape, (RULES, (job.pk,)), (ASKED_AT_SUBMIT, (now,))]
 
 
-def _follow_template(job: Job, asks: Asks, spec: JobSpec) -> None:
-    """Raises SpecInvalid where its template locks or bounds what is asked for."""
-    asked = {"gpus_per_node", "gpu_model", "gpu_models", "fallback_after", "pool"}
+def _asked(job: Job, asks: Asks) -> set[str]:
+    """The fields that its template is asked about; a pool that it did not name is not one."""
+    asked = {"gpus_per_node", "gpu_model", "gpu_models", "fallback_after"}
     asked |= {"nodes", "node_sizes"} if asks.nodes is not None else set()
-    for rules, document in _RULES.read(job.pk):
-        problems = rule_problems(rules, document, spec)
-        if found := [one for one in problems if one.field in asked]:
-            raise SpecInvalid(found)
-
-
-def _rules_of(job: int) -> QuerySet[TemplateUse, tuple[Any, ...]]:
-    uses = TemplateUse.objects.filter(job=job).order_by()
-    return uses.values_list("version__rules", "version__document")
-
-
-_RULES = AskedOnce(_rules_of)
+    return asked | ({"pool"} if _moves(job, asks) else set())
 
 
 @transaction.atomic

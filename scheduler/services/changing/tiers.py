@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.models import User
 from scheduler import events
 from scheduler.models import Job
+from scheduler.services.changing.rules import refuse_by_template
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
@@ -25,8 +26,8 @@ def set_tier(
 ) -> Job:
     """Let a waiting job wait at another tier, in its old place among those of that tier.
 
-    What its team may submit at is the most, as at submit. Raises Forbidden, Conflict, Invalid or
-    StaleVersion.
+    What its team may submit at is the most, and its template holds its owner, as at submit.
+    Raises Forbidden, Conflict, Invalid or StaleVersion.
     """
     now = now or timezone.now()
     job = locked_job(job)
@@ -35,6 +36,7 @@ def set_tier(
         return job
     if job.state not in WAITING_JOB_STATES:
         raise Conflict(f"Only a waiting job can change its tier; this one is {job.state}.")
+    refuse_by_template(actor, job, "tier", tier.name.lower())
     if tier > job.tier:
         try:
             refuse_above_ceiling(job.project, tier)

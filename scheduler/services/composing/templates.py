@@ -14,8 +14,10 @@ from accounts.models import Team, User
 from accounts.permissions import can
 from accounts.services.audit import Subject, record
 from scheduler.models import Job, JobTemplate, TemplateUse, TemplateVersion
+from scheduler.selectors.composing.templates import version_of_job
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.jobs import Submitted, submit_job
+from scheduler.services.submitting.targets import DEFAULT_POOL
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.partial import completed, read_partial
 from scheduler.spec.rules import LOCKED, Rules, read_rules, rule_problems, written_rules
@@ -141,8 +143,20 @@ def submit_from_template(
     return submitted
 
 
+def submit_again(*, actor: User, job: Job, spec: JobSpec, idempotency_key: str = "") -> Submitted:
+    """A job from another one, within the rules of its template for as long as that is there for
+    the actor and not retired; raises SpecInvalid for what they forbid."""
+    fields: dict[str, Any] = {"spec": spec, "idempotency_key": idempotency_key, "cloned_from": job}
+    version = version_of_job(actor, job)
+    if version is None or version.template.retired_at is not None:
+        return submit_job(actor=actor, **fields)
+    return submit_from_template(actor=actor, version=version, **fields)
+
+
 def refuse_outside(version: TemplateVersion, spec: JobSpec) -> None:
     """Raises SpecInvalid when a job breaks the rules of a version, or the template is retired."""
+    if "choices" in version.rules.get("pool", {}) and not spec.pool:
+        spec = spec.model_copy(update={"pool": DEFAULT_POOL})
     if version.template.retired_at is not None:
         words = f"{version.template.slug} is retired; start from another template or from none"
         raise SpecInvalid([SpecProblem("template", words)])
