@@ -184,9 +184,11 @@ def send_webhooks() -> int:
 
 @shared_task
 def prune_notifications() -> int:
-    """Delete notifications that were read long ago, or that nobody reads; old deliveries, too."""
+    """Delete notifications that were read long ago, or that nobody reads; old deliveries and mails,
+    too."""
     now = timezone.now()
-    return notifying.prune_notifications(now=now) + delivering.prune_deliveries(now=now)
+    told = notifying.prune_notifications(now=now) + delivering.prune_deliveries(now=now)
+    return told + sending.prune_mails(now=now)
 
 
 class LoopThread(threading.Thread):

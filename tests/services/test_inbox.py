@@ -13,7 +13,7 @@ from scheduler.services.errors import NotFound
 from scheduler.services.inbox import News, choose_kind, mark_read, mute, tell, unmute
 from scheduler.services.inbox.mailing import prune_notifications, write_mails
 from scheduler.services.jobs import cancel_job
-from scheduler.services.mailing.sending import send_mails
+from scheduler.services.mailing.sending import prune_mails, send_mails
 from scheduler.services.sets import cancel_set
 from scheduler.states import EndReason, NoticeKind
 from tests import requesting
@@ -132,8 +132,34 @@ class TestInbox:
         assert prune_notifications(now=at(31 * day)) == 1
         assert prune_notifications(now=at(91 * day)) == 1
 
+    def test_what_programs_are_told_stays_until_webhooks_had_time(self, alice, team):
+        type(alice).objects.filter(pk=alice.pk).update(kind="service", service_team=team, email="")
+        tell([news(alice)], now=at(0))
+        write_mails(now=at(1))
+        assert prune_notifications(now=at(3500)) == 0
+        assert prune_notifications(now=at(3700)) == 1
+
 
 class TestMails:
+    def test_all_that_wait_are_written_and_sent_in_one_look_and_forgotten_after_a_while(
+        self, alice, monkeypatch
+    ):
+        for place in (
+            "inbox.mailing.BATCH",
+            "mailing.sending._BATCH",
+            "mailing.sending._PRUNED_AT_ONCE",
+        ):
+            monkeypatch.setattr(f"scheduler.services.{place}", 2)
+        choose_kind(actor=alice, kind="job_failed", in_inbox=True, by_mail=True)
+        tell([news(alice, number) for number in range(5)], now=at(1))
+        assert write_mails(now=at(2)) == 5
+        assert send_mails(now=at(3)) == 5
+        assert prune_mails(now=at(89 * 86_400)) == 0
+        tell([news(alice, 9)], now=at(4))
+        write_mails(now=at(5))
+        assert prune_mails(now=at(91 * 86_400)) == 5
+        assert OutboundMail.objects.get().sent_at is None
+
     def test_who_opted_in_gets_each_once(self, alice, bob):
         choose_kind(actor=alice, kind="job_failed", in_inbox=True, by_mail=True)
         tell([news(alice), news(bob)], now=at(1))

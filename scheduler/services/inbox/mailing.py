@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -13,10 +14,13 @@ from scheduler.models import Notification, NotificationChoice, NotificationMute,
 from scheduler.states import NOTICE_RULES, NoticeKind
 
 BATCH = 500
-MOST_PRUNED = 5_000
-# What was read is kept for a month, what nobody read for a quarter.
+_PRUNED_AT_ONCE = 5_000
+# So long one look goes on; what is left then waits for the next.
+_AT_MOST_S = 20.0
+# What was read is kept for a month, what nobody read for a quarter; webhooks take theirs up first.
 KEEP_READ = timedelta(days=30)
 KEEP_UNREAD = timedelta(days=90)
+KEEP_TAKEN_UP = timedelta(hours=1)
 
 
 def wants_mail(people: set[int], kind: NoticeKind) -> set[int]:
@@ -26,15 +30,25 @@ def wants_mail(people: set[int], kind: NoticeKind) -> set[int]:
     return {one for one in people if chosen.get(one, NOTICE_RULES[kind].by_mail)}
 
 
-@transaction.atomic
 def write_mails(*, now: datetime) -> int:
     """A mail for each notification not looked at yet whose person wants one; returns how many.
 
     Two tasks at once write each mail once: its key is the notification's.
     """
+    written, until = 0, time.monotonic() + _AT_MOST_S
+    while (found := _write_some(now)) is not None:
+        written += found
+        if time.monotonic() > until:
+            break
+    return written
+
+
+@transaction.atomic
+def _write_some(now: datetime) -> int | None:
+    """The mails of the next BATCH notifications; None without any."""
     rows = list(Notification.objects.filter(mailed_at__isnull=True).order_by("id")[:BATCH])
     if not rows:
-        return 0
+        return None
     people = {row.person_id for row in rows}
     choices = {
         (one.person_id, one.kind): one.by_mail
@@ -73,9 +87,11 @@ def _mail_of(row: Notification, now: datetime) -> OutboundMail:
 def prune_notifications(*, now: datetime) -> int:
     """Delete what is old, and what was told to programs; returns how many rows."""
     old = Q(read_at__lt=now - KEEP_READ) | Q(at__lt=now - KEEP_UNREAD)
-    programs = Q(person__kind=UserKind.SERVICE)
-    rows = Notification.objects.filter(old | programs, mailed_at__isnull=False)
-    count, _ = Notification.objects.filter(
-        pk__in=list(rows.values_list("pk", flat=True)[:MOST_PRUNED])
-    ).delete()
+    programs = Q(person__kind=UserKind.SERVICE, at__lt=now - KEEP_TAKEN_UP)
+    rows = Notification.objects.filter(old | programs, mailed_at__isnull=False).order_by("pk")
+    count, until = 0, time.monotonic() + _AT_MOST_S
+    while keys := list(rows.values_list("pk", flat=True)[:_PRUNED_AT_ONCE]):
+        count += Notification.objects.filter(pk__in=keys).delete()[0]
+        if time.monotonic() > until:
+            break
     return count

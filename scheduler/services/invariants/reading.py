@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 
 from accounts.models import ApiToken, Project, Team
 from scheduler.conf import load_conf
@@ -36,6 +36,7 @@ from scheduler.models import (
     SubmitKey,
     UsageEntry,
 )
+from scheduler.services.inbox.delivering import DUE_FOR
 from scheduler.services.timeline.patience import patience_with
 from scheduler.states import FINAL_JOB_STATES, AttemptState, JobState, NodeState
 
@@ -189,12 +190,14 @@ def held_now() -> Rows:
 def outbox(since: datetime | None) -> Iterator[Rows]:
     """Mails and calls that wait, or are from since then; those of webhooks that rest do not.
 
-    Nor mails to who has no address or is gone: they are given up at once, and rightly so.
+    Nor mails to who has no address or is gone: they are given up at once, and rightly so; nor calls
+    that were due for days while their receiver did not answer.
     """
     mails, calls = OutboundMail.objects.order_by("pk"), Delivery.objects.order_by("pk")
     nobody = Q(person__is_active=False) | Q(person__email="")
     mails = mails.exclude(nobody, given_up_at__isnull=False, tries=0)
     calls = calls.filter(Q(webhook__paused_at__isnull=True) | Q(sent_at__isnull=False))
+    calls = calls.exclude(tries=0, given_up_at__gte=F("not_before") + DUE_FOR)
     if since is not None:
         waits = Q(sent_at__isnull=True, given_up_at__isnull=True)
         mails = mails.filter(waits | Q(created_at__gte=since))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import datetime, timedelta
 
 from django.core.mail import send_mail
@@ -12,8 +13,13 @@ from scheduler.models import OutboundMail
 logger = logging.getLogger(__name__)
 
 MOST_TRIES = 8
+# A key is looked up as long as the same thing might be told again.
+KEPT = timedelta(days=90)
 _FIRST_PAUSE = timedelta(minutes=1)
 _BATCH = 200
+_PRUNED_AT_ONCE = 5_000
+# So long one look goes on; what is left then waits for the next.
+_AT_MOST_S = 20.0
 
 
 def send_mails(*, now: datetime) -> int:
@@ -25,7 +31,25 @@ def send_mails(*, now: datetime) -> int:
     waiting = OutboundMail.objects.filter(
         sent_at=None, given_up_at=None, not_before__lte=now
     ).order_by("id")
-    return sum(_send(row, now) for row in list(waiting.select_related("person")[:_BATCH]))
+    sent, until = 0, time.monotonic() + _AT_MOST_S
+    while rows := list(waiting.select_related("person")[:_BATCH]):
+        for row in rows:
+            sent += _send(row, now)
+            if time.monotonic() > until:
+                return sent
+    return sent
+
+
+def prune_mails(*, now: datetime) -> int:
+    """Forget what was sent or given up long ago; returns how many."""
+    old = OutboundMail.objects.filter(created_at__lt=now - KEPT)
+    old = old.exclude(sent_at=None, given_up_at=None).order_by("pk")
+    count, until = 0, time.monotonic() + _AT_MOST_S
+    while keys := list(old.values_list("pk", flat=True)[:_PRUNED_AT_ONCE]):
+        count += OutboundMail.objects.filter(pk__in=keys).delete()[0]
+        if time.monotonic() > until:
+            break
+    return count
 
 
 def _send(row: OutboundMail, now: datetime) -> bool:
