@@ -165,6 +165,39 @@ def node_of(stack, number: int) -> str:
         return str(api.get(f"/sessions/{number}/").json()["node"])
 
 
+_PRESS = """(event) => document.querySelector(".shell-keys")
+  .dispatchEvent(new KeyboardEvent("keydown", {...event, cancelable: true, bubbles: true}))"""
+_ROWS = "view => [...view.querySelectorAll(':scope > div > div')].map(row => row.textContent)"
+
+
+def test_much_output_stands_whole_and_only_new_questions_are_answered(stack, visit):
+    page = visit("alice", viewport={"width": 1280, "height": 800})
+    number = start_shell(stack, page)
+    try:
+        shell = come_in(page, number)
+        screen = shell.locator(".shell-view")
+        typed(shell, "seq 1 50000")
+        expect(screen).to_contain_text("50000")
+        numbers = [int(row) for row in screen.evaluate(_ROWS) if row.strip().isdecimal()]
+        assert numbers[-1000:] == [*range(49_001, 50_001)]
+        typed(shell, r"clear; printf '\033[6n'; read -t 9 -rsd R answer; echo ${#answer}-signs")
+        expect(screen).to_contain_text(re.compile("[4-7]-signs"))
+        # A press of Alt is the shell's, but on a Mac it makes signs.
+        assert shell.evaluate(_PRESS, {"key": "@", "code": "KeyL", "altKey": True}) is False
+        typed(shell, "")
+        typed(shell, "cat -v")
+        shell.add_init_script('Object.defineProperty(navigator, "platform", {value: "MacIntel"})')
+        shell.reload()
+        expect(shell.locator("#state")).to_have_text("connected")
+        assert shell.evaluate(_PRESS, {"key": "@", "code": "KeyL", "altKey": True}) is True
+        # It was asked before this page was there: what runs by now is told nothing.
+        typed(shell, "seen-by-cat")
+        expect(screen).to_contain_text(re.compile(r"seen-by-cat\s*seen-by-cat"))
+        assert "^[[" not in (screen.text_content() or "")
+    finally:
+        end(stack, number)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_shells_page_is_accessible_in_both_themes(stack, visit, theme):
     page = visit("alice", color_scheme=theme, bypass_csp=True)

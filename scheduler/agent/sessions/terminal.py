@@ -4,10 +4,11 @@ It runs as the job, with whatever Python the node has, from a copy of this file 
 the standard library, and nothing newer than 3.8. Usage: terminal.py FOLDER NAME, where it makes
 the Unix socket NAME.
 
-Who connects gets what the shell printed lately, then what it prints, as it is. What they send are
-messages of a kind (1 byte), a length (2 bytes, big-endian) and so many bytes: `d` keys, `r` the
-size as columns and rows (2 bytes each). The shell stays when people leave; when it ends, so does
-the session. A viewer who does not read holds the shell back for a while, then is let go.
+Who connects gets what the shell printed lately, less what asks the terminal for an answer, then
+what it prints, as it is. What they send are messages of a kind (1 byte), a length (2 bytes,
+big-endian) and so many bytes: `d` keys, `r` the size as columns and rows (2 bytes each). The
+shell stays when people leave; when it ends, so does the session. A viewer who does not read holds
+the shell back for a while, then is let go.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import fcntl
 import os
 import pty
 import pwd
+import re
 import selectors
 import signal
 import socket
@@ -35,6 +37,8 @@ _PATIENCE_S = 20.0
 _MAX_VIEWERS = 16
 _LONGEST_SIDE = 1000
 _READ = 32 * 1024
+# What asks the terminal for an answer, which would be typed into whatever runs by now.
+_QUESTIONS = re.compile(rb"\x1b\[[0-9;?>=]*[cn]")
 
 
 class Viewer:
@@ -124,7 +128,7 @@ class Terminal:
             return
         link.setblocking(False)
         viewer = self.viewers[link] = Viewer(link)
-        viewer.out += self.kept
+        viewer.out += _QUESTIONS.sub(b"", self.kept)
 
     def _show(self) -> bool:
         """Pass on what the shell printed; False once it is gone."""

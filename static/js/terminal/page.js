@@ -6,6 +6,7 @@
   const place = document.getElementById("terminal");
   const state = document.getElementById("state");
   const MAX_KEYS = 8192;
+  const IS_MAC = navigator.platform.startsWith("Mac");
   const encoder = new TextEncoder();
   const keyboard = document.createElement("textarea");
   const view = document.createElement("div");
@@ -13,8 +14,7 @@
   const rows = document.createElement("div");
   let socket = null;
   let tries = 0;
-  let drawn = 0;
-  let shown = null;
+  let drawn = 0; // the number of the next row of the past, counted from its beginning
   let frame = 0;
   let size = [80, 24];
 
@@ -59,12 +59,9 @@
   function draw() {
     frame = 0;
     const stays = view.scrollTop + view.clientHeight < view.scrollHeight - 4;
-    if (drawn > screen.history.length || shown !== screen.history) {
-      past.replaceChildren();
-      shown = screen.history;
-      drawn = 0;
-    }
-    for (; drawn < screen.history.length; drawn += 1) past.append(rowElement(screen.history[drawn], -1));
+    const { history, gone } = screen;
+    while (past.childElementCount > Math.max(0, drawn - gone)) past.firstChild.remove();
+    for (drawn = Math.max(drawn, gone); drawn < gone + history.length; drawn += 1) past.append(rowElement(history[drawn - gone], -1));
     past.hidden = screen.other !== null;
     rows.replaceChildren(...screen.grid.map((cells, y) => rowElement(cells, screen.showsCursor && y === screen.y ? screen.x : -1)));
     if (!stays) view.scrollTop = view.scrollHeight;
@@ -103,8 +100,7 @@
         // The shell is there: what was printed lately comes once more.
         isFirst = false;
         tries = 0;
-        screen.reset();
-        screen.history = [];
+        screen.begin();
         say("connected", false);
       }
       screen.write(new Uint8Array(event.data));
@@ -143,7 +139,8 @@
       const code = key.toUpperCase().charCodeAt(0);
       return code >= 64 && code < 96 ? String.fromCharCode(code - 64) : null;
     }
-    return event.altKey && !event.ctrlKey ? `\x1b${key}` : null;
+    // On a Mac Alt makes signs, @ and [ among them: those are typed.
+    return event.altKey && !event.ctrlKey && !IS_MAC ? `\x1b${key}` : null;
   }
 
   keyboard.addEventListener("keydown", (event) => {

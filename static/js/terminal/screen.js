@@ -13,10 +13,22 @@
       this.answer = answer;
       this.columns = columns;
       this.rows = rows;
+      this.gone = 0; // rows that were in the history and are not any more
+      this.history = [];
+      this.begin();
+    }
+
+    /* As before the first byte: of what was cut off nothing goes on. */
+    begin() {
       this.decoder = new TextDecoder();
       this.pending = "";
-      this.history = [];
+      this.forget(this.history.length);
       this.reset();
+    }
+
+    forget(count) {
+      this.history.splice(0, count);
+      this.gone += count;
     }
 
     reset() {
@@ -70,7 +82,7 @@
 
     keep(row) {
       this.history.push(row);
-      if (this.history.length > KEPT_ROWS) this.history.splice(0, KEPT_ROWS / 10);
+      if (this.history.length > KEPT_ROWS) this.forget(KEPT_ROWS / 10);
     }
 
     write(bytes) {

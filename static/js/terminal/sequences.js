@@ -134,7 +134,7 @@
     }
 
     clear(how) {
-      if (how === 3) this.history = [];
+      if (how === 3) this.forget(this.history.length);
       const rows = how === 0 ? [this.y + 1, this.rows] : how === 1 ? [0, this.y] : [0, this.rows];
       if (how > 2) return;
       for (let y = rows[0]; y < rows[1]; y += 1) this.wipe(y, 0, this.columns);
