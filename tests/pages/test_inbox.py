@@ -44,6 +44,22 @@ def test_grouped_read_and_muted(client, alice):
     assert "Everything is read" in client.get("/notifications/?show=unread").content.decode()
 
 
+def test_a_button_leads_back_to_its_list_and_a_thing_stays_the_same(client, alice):
+    client.force_login(alice)
+    tell_of(alice, 1, 2)
+    tell_of(alice, 51, 52)
+    html = client.get("/notifications/?show=unread").content.decode()
+    assert html.count('action="/notifications/read/?show=unread"') == 2
+    assert '<li id="about-job:1"' in html
+    tell_of(alice, 101, 102)
+    # What was opened in it stays open when there is news of it.
+    assert '<li id="about-job:1"' in client.get("/notifications/").content.decode()
+    for what, subject in (("mute", "job:1"), ("read", "job:1")):
+        for show, leads in (("?show=unread", "?show=unread"), ("", ""), ("?show=x", "")):
+            answer = client.post(f"/notifications/{what}/{show}", {"subject": subject})
+            assert answer.url == f"/notifications/{leads}", what
+
+
 def test_choosing_kinds_and_hearing_again(client, alice):
     client.force_login(alice)
     tell_of(alice, 1, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
@@ -58,7 +59,12 @@ def notification_read(request: HttpRequest) -> HttpResponseBase:
         subject=request.POST.get("subject", ""),
         up_to=int(up_to) if up_to.isascii() and up_to.isdigit() and len(up_to) < 19 else None,
     )
-    return redirect("notifications:list")
+    return redirect(_list_of(request))
+
+
+def _list_of(request: HttpRequest) -> str:
+    """The address of the list that the button stood in."""
+    return reverse("notifications:list") + "?show=unread" * (request.GET.get("show") == "unread")
 
 
 @page("POST")
@@ -74,7 +80,7 @@ def notification_mute(request: HttpRequest) -> HttpResponseBase:
         row = mute(actor=viewer, subject=subject)
         return f"You are told no more of this: {row.title}."
 
-    return said_and_back(request, act, "notifications:list")
+    return said_and_back(request, act, _list_of(request))
 
 
 @page("GET", "POST")
