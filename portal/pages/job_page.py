@@ -113,6 +113,7 @@ def job_frame(viewer: User, header: Header) -> dict[str, Any]:
         "sign": _sign(job),
         "saved": header.saved,
         "events_count": header.events_count,
+        "attempts_known": header.attempts[-1].number if header.attempts else 0,
     }
 
 

@@ -180,13 +180,7 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     part = request.GET.get("part", "")
     if part == "head":
-        tab = request.GET.get("tab", "")
-        context = job_frame(viewer, job_with_header(viewer, pk, calls=False)) | {
-            "tab": tab if tab in TABS else "",
-            "now": now,
-            "is_part": True,
-        }
-        return render(request, "jobs/_head.html", context)
+        return _head(request, viewer, pk, now)
     is_part = part in ("live", "side")
     header = job_with_header(
         viewer, pk, events=EVENTS_SHOWN, tries=True, silences=not is_part, calls=not is_part
@@ -204,6 +198,21 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
             response["HX-Refresh"] = "true"
         return response
     return render(request, "jobs/detail.html", context)
+
+
+def _head(request: HttpRequest, viewer: User, pk: int, now: datetime) -> HttpResponseBase:
+    """`?attempt=`: the last one that there was when the page was opened, 0 for none."""
+    tab, text = request.GET.get("tab", ""), request.GET.get("attempt", "")
+    known = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    context = job_frame(viewer, job_with_header(viewer, pk, tries=known is not None, calls=False))
+    latest = context["attempts_known"]
+    context |= {"tab": tab if tab in TABS else "", "now": now, "is_part": True}
+    context |= {"attempts_known": known, "newer": latest if known and latest > known else 0}
+    response = render(request, "jobs/_head.html", context)
+    # A page that was opened before anything began has no log and no chart to go on with.
+    if known == 0 and latest:
+        response["HX-Refresh"] = "true"
+    return response
 
 
 @page("POST")

@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from scheduler.models import Attempt
 from scheduler.states import JobState
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -45,6 +46,36 @@ def test_a_new_attempt_asks_for_a_new_page(client, alice, yard):
     client.force_login(alice)
     url = reverse("jobs:detail", args=[yard.running.pk])
     assert client.get(url, {"part": "live", "attempt": ""}).headers["HX-Refresh"] == "true"
+
+
+def test_a_log_opened_before_the_start_begins_and_a_later_attempt_is_offered(client, alice, yard):
+    client.force_login(alice)
+    waits, runs = (reverse("jobs:detail", args=[job.pk]) for job in (yard.queued, yard.running))
+    opened = client.get(reverse("jobs:logs", args=[yard.queued.pk])).content.decode()
+    assert f'hx-get="{waits}?part=head&amp;tab=logs&amp;attempt=0"' in opened
+    ask = {"part": "head", "tab": "logs"}
+    assert "HX-Refresh" not in client.get(waits, ask | {"attempt": "0"}).headers
+    assert client.get(runs, ask | {"attempt": "0"}).headers["HX-Refresh"] == "true"
+    for known in ("1", "2", "no-number", ""):
+        head = client.get(runs, ask | {"attempt": known})
+        assert head.status_code == 200 and "HX-Refresh" not in head.headers
+        assert "began." not in head.content.decode(), known
+    Attempt.objects.filter(pk=yard.attempt.pk).update(number=2)
+    for tab in ("logs", "metrics"):
+        head = client.get(runs, ask | {"attempt": "1", "tab": tab}).content.decode()
+        assert "Attempt 2 began." in head
+        assert f'href="{reverse(f"jobs:{tab}", args=[yard.running.pk])}">Show it' in head
+        # It goes on to know what it was opened with.
+        assert f"tab={tab}&amp;attempt=1" in head
+
+
+def test_jobs_are_counted_in_words_of_their_number(client, alice, yard, monkeypatch):
+    client.force_login(alice)
+    one, all_ = reverse("jobs:list") + "?q=state:held", reverse("jobs:list")
+    assert "1 job, filtered" in client.get(one).content.decode()
+    assert "5 jobs" in client.get(all_).content.decode()
+    monkeypatch.setattr("portal.pages.jobs.COUNTED_AT_MOST", 2)
+    assert "more than 2 jobs" in client.get(all_).content.decode()
 
 
 def test_what_would_help_is_a_page_and_a_list(client, alice, yard):

@@ -12,6 +12,7 @@ from django.utils import timezone
 from portal.pages.logs import ranks
 from scheduler.models import LogChunk, NodeEvent
 from scheduler.selectors.printed import merging
+from scheduler.states import AttemptState
 from tests import scenes
 
 pytestmark = pytest.mark.django_db
@@ -165,3 +166,12 @@ def test_a_group_is_named_and_its_end_is_no_line(client, root, alice, project):
     page, found = lines(client, job)
     assert [words for _, _, words in found] == ["set up &lt;b&gt;", "ready", "", "over"]
     assert page.content.decode().count('<div class="ln le"') == 1
+
+
+def test_what_renews_itself_says_so_no_longer_once_it_is_over(client, alice, job):
+    client.force_login(alice)
+    part = lines(client, job, part="rows")[0].content.decode()
+    assert "renewed every few seconds" in part and "data-every-s" in part
+    job.attempts.update(state=AttemptState.ENDED)
+    part = lines(client, job, part="rows")[0].content.decode()
+    assert "complete" in part and "renewed" not in part and "hx-get" not in part
