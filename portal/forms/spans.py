@@ -23,7 +23,7 @@ class Span:
 
 
 def read_span(given: Mapping[str, str], *, now: datetime, problems: list[str]) -> Span:
-    """A moment without a zone is meant as the reader's clock shows it; a wrong end stays open."""
+    """A moment without a zone is meant in UTC, as pages show it; a wrong end stays open."""
     ends: dict[str, datetime | None] = {}
     for name in ("from", "to"):
         text = given.get(name, "")
