@@ -72,14 +72,10 @@
 
     async find(from = 1, stay = false) {
       const turn = ++this.turn;
-      let problem;
       const text = this.form.q.value;
       if (from === 1) {
-        this.hits = [];
+        Object.assign(this, { hits: [], at: -1, note: "", rest: 0 });
         this.known.clear();
-        this.at = -1;
-        this.note = "";
-        this.rest = 0;
       }
       this.isOn = true;
       for (let next = text ? from : 0; next && this.hits.length < MOST_HITS;) {
@@ -91,8 +87,8 @@
         const answer = await this.ask(url);
         if (turn !== this.turn) return;
         if (typeof answer === "string") {
-          problem = answer;
-          break;
+          this.isOn = false;
+          return this.say(answer);
         }
         /* The log grew while it was searched: its end may be there already. */
         this.hits.push(...answer.lines.filter((line) => !this.known.has(line)));
@@ -103,7 +99,7 @@
         if (this.at < 0 && this.hits.length && !stay) this.step(1);
       }
       this.isOn = false;
-      this.say(problem ?? (text ? undefined : ""));
+      this.say(text ? undefined : "");
     }
 
     async ask(url) {
@@ -159,8 +155,7 @@
 
     place() {
       const view = this.strip.firstElementChild;
-      const all = Math.max(1, this.log.total);
-      view.setAttribute("y", `${Math.min(98, ((this.log.topLine() - 1) / all) * 100)}%`);
+      view.setAttribute("y", `${Math.min(98, ((this.log.topLine() - 1) / Math.max(1, this.log.total)) * 100)}%`);
     }
 
     setTimes(mode) {
