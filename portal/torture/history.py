@@ -25,6 +25,8 @@ call      delivery, digest, signed, status: a call of it, and what it was answer
 verified  ok, words: what `verify_ledger` said
 audit     events, seals, unsealed, broken: what `verify_audit` read once all was sealed
 heard     node, times: when it asked, and when it was answered, in pairs
+acknowledged  node, sizes: of which attempt and rank how much of the log was told to be stored
+budget    gpu_seconds or money: what it is raised to, noted before it is asked for
 restored  starts, clashes, left: after the rows were put back to what they had been before
 """
 

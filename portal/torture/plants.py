@@ -40,6 +40,7 @@ class Plant:
 def _two_leaders() -> None:
     """Every scheduler believes that it leads, no token is held against it, and no job's state."""
     from scheduler.loop.lease import Lease, acquire_lease
+    from scheduler.models import SchedulerLease
     from scheduler.services import transitions
 
     cycle: Any = import_module("scheduler.loop.cycle")
@@ -47,8 +48,8 @@ def _two_leaders() -> None:
 
     def acquire(holder: str, *, now: Any) -> Lease | None:
         acquire_lease(holder, now=now)
-        (row,) = _rows("SELECT token, expires_at FROM scheduler_schedulerlease")
-        return Lease(holder, row[0], row[1])
+        row = SchedulerLease.objects.values_list("token", "expires_at").get()
+        return Lease(holder, *row)
 
     def slowly(*args: Any, **options: Any) -> Any:
         time.sleep(0.4)
@@ -64,6 +65,17 @@ def _two_leaders() -> None:
     cycle.acquire_lease = acquire
     cycle.renew_lease = lambda lease, *, now: acquire(lease.holder, now=now)
     cycle.commit_starts = slowly
+
+
+def _pay_for_all() -> None:
+    """Neither who plans a start nor who commits it asks whether a budget pays for it."""
+    from django.db.models import Q
+
+    accounts: Any = import_module("scheduler.loop.loading.accounts")
+    committing: Any = import_module("scheduler.services.sharing.committing")
+    accounts._left = lambda _: None
+    # The conditions of its UPDATE, which are all that it uses Q for.
+    committing.Q = lambda **_: Q()
 
 
 def _accrue_twice() -> None:
@@ -203,14 +215,6 @@ def _claim_twice() -> None:
     records.claim_record = claim
 
 
-def _rows(statement: str) -> list[Any]:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return list(cursor.fetchall())
-
-
 PLANTS: Mapping[str, Plant] = {
     "lease-unfenced": Plant(
         "two schedulers lead, and nothing refuses a second start or a second holder",
@@ -223,6 +227,13 @@ PLANTS: Mapping[str, Plant] = {
         enough=(20, 0),
         shows=("I1", "I3", "I4", "I6"),
         with_standby=True,
+    ),
+    "budget-unguarded": Plant(
+        "starts are not held against budgets",
+        on_server=_pay_for_all,
+        jobs=("lasting",),
+        enough=(12, 0),
+        shows=("I12",),
     ),
     "accrued-twice": Plant(
         "devices are charged twice",

@@ -37,6 +37,10 @@ b=$(wc -c < $C/s-$step) h=$(sha256sum < $C/s-$step | cut -c1-64)
 printf '{{"path":"s-%s","step":%s,"bytes":%s,"digest":"sha256:%s"}}' $step $step $b $h > $C/.n
 mv $C/.n $C/checkpoint.json; sleep 0.5; done; end 0
 """
+# As it is, and as programs dump it.
+_SECRETS = """echo "S $API_TOKEN"; printf 'to %s' "$API_TOKEN" | base64
+printf %s "$API_TOKEN" | od -An -v -tx1 | tr -d ' \\n'; echo
+"""
 # kind: how often, what it does after the preamble
 _KINDS: dict[str, tuple[int, str]] = {
     "short": (10, _GENTLE + _LINES + "end 0"),
@@ -46,7 +50,7 @@ _KINDS: dict[str, tuple[int, str]] = {
     "array": (2, _GENTLE + _LINES + "end 0"),
     "failing": (3, _GENTLE + "line; [ $TRAINYARD_ATTEMPT -ge 2 ] && end 0; end 3"),
     "saving": (2, _GENTLE + _CHECKPOINTS),
-    "secret": (1, _GENTLE + 'echo "S $API_TOKEN"; ' + _LINES + "end 0"),
+    "secret": (1, _GENTLE + _SECRETS + _LINES + "end 0"),
 }
 # The folder above that holds the agent's own files is found by the spool in it.
 _INTRUDE = """d=$(dirname "$TRAINYARD_NOTICE_FILE")
@@ -149,7 +153,8 @@ def document(
     """A job of a kind; lengths and sizes by the dice."""
     seconds = dice.uniform(0.3, 2.0)
     if kind in ("long", "saving"):
-        seconds = dice.uniform(2.0, longest_s)
+        # Half of them are soon over, so that many come.
+        seconds = dice.uniform(2.0, dice.choice((min(6.0, longest_s), longest_s)))
     elif kind == "lasting":
         # Long enough to see a second one begin, on a busy machine too.
         seconds = 2.5 * longest_s

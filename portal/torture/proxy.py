@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
+import re
 import threading
 import time
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 _HELD_S = 120.0
 _HEAD_END = b"\r\n\r\n"
 _SYNC = b"/api/agent/v1/sync "
+_LOG = re.compile(rb"POST /api/agent/v1/attempts/(\d+)/log\?rank=(\d+)&")
 _PIECE = 64 * 1024
 _LOOKED_S = 0.05
 
@@ -49,6 +52,8 @@ class Proxy:
     hits: int = 0
     # Syncs whose success was told to the caller: when they were asked, and when answered.
     heard: list[tuple[float, float]] = field(default_factory=list)
+    # By attempt and rank, how much of its log was told to be stored.
+    acknowledged: dict[tuple[int, int], int] = field(default_factory=dict)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _server: asyncio.Server | None = None
@@ -134,7 +139,17 @@ class Proxy:
         await writer.drain()
         if answer.startswith(b"HTTP/1.1 2") and _SYNC in head[: head.index(b"\r\n")]:
             self.heard.append((asked_at, time.time()))
+        self._note_log(head, answer)
         return False
+
+    def _note_log(self, head: bytes, answer: bytes) -> None:
+        called = _LOG.match(head)
+        if called is None or not answer.startswith(b"HTTP/1.1 2"):
+            return
+        place = (int(called[1]), int(called[2]))
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            size = int(json.loads(answer.partition(_HEAD_END)[2])["size"])
+            self.acknowledged[place] = max(self.acknowledged.get(place, 0), size)
 
     async def _carry(
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

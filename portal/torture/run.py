@@ -24,7 +24,7 @@ from portal.torture import aftermath
 from portal.torture.faults import FAULTS, Hand
 from portal.torture.faults.storm import Storm
 from portal.torture.history import Diary, Evidence, read_lines
-from portal.torture.people import Crowd, prepare
+from portal.torture.people import Crowd, Treasurer, prepare
 from portal.torture.program import make_witness, read_witness
 from portal.torture.proxy import Proxies
 from portal.torture.restoring import restore
@@ -76,8 +76,8 @@ def run(choice: Choice) -> dict[str, Any]:
     try:
         with installed(choice, folder) as yard:
             choice.tell(f"{choice.agents} nodes are up after {time.monotonic() - began:.0f} s")
-            prepare(yard, choice.seed, choice.sql)
-            evidence = _storm(yard, choice, diary, witness)
+            treasurer = prepare(yard, choice.seed, choice.sql)
+            evidence = _storm(yard, choice, diary, witness, treasurer)
             yard.is_given_up = evidence is not None
             if evidence is None:
                 evidence = _look(yard, diary, witness, choice)
@@ -116,7 +116,9 @@ def installed(choice: Choice, folder: Path) -> Iterator[Yard]:
         raise StackProblem(f"PostgreSQL is not installed here. Type '{problem}'.") from None
 
 
-def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> Evidence | None:
+def _storm(
+    yard: Yard, choice: Choice, diary: Diary, witness: Path, treasurer: Treasurer
+) -> Evidence | None:
     """Until all is quiet again; what showed a break before, where one is watched for."""
     over = threading.Event()
     proxy = yard.proxies.open(yard.address)
@@ -124,7 +126,7 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> Evidence 
     wanted = choice.kinds if choice.watch else choice.kinds or FAULTS
     kinds = [name for name in wanted if _can(name, yard)]
     crowd = Crowd(yard, diary, choice.seed, witness, proxy.address, over)
-    crowd.only, crowd.is_whole = choice.jobs, not choice.watch
+    crowd.only, crowd.is_whole, crowd.treasurer = choice.jobs, not choice.watch, treasurer
     storm = Storm(hand, diary, kinds, choice.pause_s, first=choice.first)
     watch = Watch(yard, diary, witness, choice.watch)
     crowd.start()
@@ -192,6 +194,8 @@ def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
         choice.history.with_suffix(".tables.json").write_text(json.dumps(tables))
     for node, proxy in yard.proxy_of.items():
         diary.note("heard", node=node, times=list(proxy.heard))
+        sizes = [[*place, size] for place, size in list(proxy.acknowledged.items())]
+        diary.note("acknowledged", node=node, sizes=sizes)
     rules = rules_of(yard)
     if choice.restores:
         choice.tell("the database is put back to an earlier moment")

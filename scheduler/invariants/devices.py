@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 
-from scheduler.invariants.rows import CLOSE_S, FOREVER, Rows
+from scheduler.invariants.rows import CLOSE_S, FOREVER, Row, Rows
 
 _BY_RIGHT = frozenset({"resume", "node_returned", "device_returned", "drain", "retire", "silent"})
 # How the history of a node names one of its cards.
@@ -15,15 +15,28 @@ _OF_CARD = re.compile(r"GPU (\d+)(?:: |$)")
 
 
 def held_by_one(rows: Rows) -> Iterator[str]:
-    """I2: the times a device is held never overlap."""
-    for device, held in rows.grouped("allocation", "device_id").items():
+    """I2: the times a device is held never overlap, nor those of a card and of a part of it."""
+    every = rows.grouped("allocation", "device_id")
+    for device, held in every.items():
         held = sorted(held, key=lambda row: (row["acquired_at"], row["id"]))
         for earlier, later in pairwise(held):
-            until = FOREVER if earlier["released_at"] is None else earlier["released_at"]
-            overlaps = later["acquired_at"] < until - CLOSE_S
             places = f"{earlier['placement_id']} and {later['placement_id']}"
-            yield f"device {device} is held by placements {places}" if overlaps else ""
+            together = _overlap(earlier, later)
+            yield f"device {device} is held by placements {places}" if together else ""
         yield ""
+    for part in rows.rows("device"):
+        card = every.get(part.get("parent_id"), [])
+        for one, other in product(card, every.get(part["id"], [])):
+            places = f"{one['placement_id']} and {other['placement_id']}"
+            words = f"device {part['id']} and the card it is of are held by placements {places}"
+            yield words if _overlap(one, other) else ""
+
+
+def _overlap(one: Row, other: Row) -> bool:
+    """Whether both were held at a moment."""
+    earlier, later = sorted((one, other), key=lambda row: (row["acquired_at"], row["id"]))
+    until = FOREVER if earlier["released_at"] is None else earlier["released_at"]
+    return bool(later["acquired_at"] < until - CLOSE_S)
 
 
 def offered_once_clean(rows: Rows) -> Iterator[str]:

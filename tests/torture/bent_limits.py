@@ -46,6 +46,17 @@ def hold_unsettled(story):
     story.row("budgethold", 1)["settled_at"] = None
 
 
+def budget_overdrawn_for_a_while(story):
+    """Two attempts at once may take 160 of 100, though neither does."""
+    story.row("budgethold", 1)["settled_at"] = 150.0
+
+
+def budget_raised_too_late(story):
+    story.row("budget", 6)["commits_at"] = "start"
+    for at, limit in ((90.0, 50), (140.0, 100)):
+        story.facts.append({"kind": "budget", "at": at, "gpu_seconds": limit})
+
+
 QUOTAS = [
     quota_overdrawn,
     quota_of_the_team_overdrawn,
@@ -54,4 +65,10 @@ QUOTAS = [
     quota_miscounted,
     quota_of_the_team_miscounted,
 ]
-BUDGETS = [budget_overdrawn, money_overdrawn, hold_unsettled]
+BUDGETS = [
+    budget_overdrawn,
+    money_overdrawn,
+    hold_unsettled,
+    budget_overdrawn_for_a_while,
+    budget_raised_too_late,
+]

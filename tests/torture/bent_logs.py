@@ -49,6 +49,12 @@ def log_end_lost_behind_a_gap(story):
     rewrite(story, "b", 2, lines[0][:4] + CUT_LINE + gap_line(9) + lines[1])
 
 
+def log_end_gone_that_was_acknowledged(story):
+    """Less than the program printed is no break by itself: its node may have been lost."""
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 2))
+    story.row("placement", 22)["log_expected"] = 33
+
+
 LOGS = [
     log_hole,
     log_bytes_changed,
@@ -56,4 +62,5 @@ LOGS = [
     log_line_lost,
     log_line_lost_at_a_cut,
     log_end_lost_behind_a_gap,
+    log_end_gone_that_was_acknowledged,
 ]

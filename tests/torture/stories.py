@@ -48,6 +48,7 @@ class Story:
                 "clashes": [],
                 "left": [],
             },
+            {"kind": "acknowledged", "at": 300.0, "node": "n1", "sizes": [[12, 0, 33]]},
             {"kind": "verified", "at": 300.0, "ok": True, "words": ""},
             {"kind": "audit", "at": 300.0, "events": 9, "seals": 2, "unsealed": 0, "broken": ""},
             self.said("start", 11, 101.0),
@@ -117,7 +118,7 @@ class Story:
             "node": [{"id": 1, "name": "n1", "state": "ready"}],
             "device": [
                 {"id": 3, "uuid": "GPU-3", "health": "healthy", "model": "M", "milli": 1000,
-                 "node_id": 1, "index": 0, "trouble": "", "check_at": None},
+                 "node_id": 1, "index": 0, "trouble": "", "check_at": None, "parent_id": None},
             ],
             "devicesegment": [
                 {"id": 1, "device_id": 3, "start_s": 50, "end_s": 100},
@@ -170,13 +171,21 @@ class Story:
                 {"id": 7, "enforcement": "reserve", "gpu_seconds": None, "carried": 0,
                  "money": 900, "committed_money": 400, "spent_money": 505},
             ],
-            "budgethold": [{"id": 1, "attempt_id": 12, "budget_id": 6, "settled_at": 201.0}],
+            "budgethold": [self.hold(1, 11, 121.0, 0), self.hold(2, 12, 201.0, 70)],
             # What the ledger charged more is no start that was let through.
             "budgettrueup": [
                 {"id": 1, "budget_id": 7, "is_opening": True, "difference": 50},
                 {"id": 2, "budget_id": 7, "is_opening": False, "difference": 5},
             ],
-            "booking": [{"id": 1, "from_at": 100.0, "until_at": 110.0, "closed_as": "released"}],
+            "booking": [
+                {"id": 1, "from_at": 100.0, "until_at": 190.0, "closed_as": "released",
+                 "closed_at": 180.0, "gpus_per_node": 0},
+            ],
+            # Its node went out of order soon, so it moved before anybody else came there.
+            "torture_booked": [
+                {"id": 1, "booking_id": 1, "node_ids": [1], "at": 99.0},
+                {"id": 2, "booking_id": 1, "node_ids": [2], "at": 121.0},
+            ],
             "outboundmail": [
                 {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0,
                  "subject": "one", "key": "m1", "person_id": 1, "tries": 1},
@@ -206,7 +215,7 @@ class Story:
     def placement(pk, attempt, reason, expected, size):
         return {
             "id": pk, "attempt_id": attempt, "rank": 0, "end_reason": reason,
-            "log_expected": expected, "log_size": size,
+            "log_expected": expected, "log_size": size, "node_id": 1,
             "exit_code": 0 if reason == "completed" else None,
         }  # fmt: skip
 
@@ -215,6 +224,13 @@ class Story:
         return {
             "id": pk, "account_id": account, "pool_id": None, "gpu_model": "", "maximum": 1,
             "held": 0, "held_milli": 0,
+        }  # fmt: skip
+
+    @staticmethod
+    def hold(pk, attempt, settled_at, spent_s):
+        return {
+            "id": pk, "attempt_id": attempt, "budget_id": 6, "settled_at": settled_at,
+            "gpu_seconds": 80, "money": 0, "spent_s": spent_s, "spent_money": 0,
         }  # fmt: skip
 
     @staticmethod

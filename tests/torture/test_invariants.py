@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 
 from portal.torture.invariants import INVARIANTS, check_all
@@ -9,19 +11,12 @@ from portal.torture.watching import Watch
 from tests.torture.bent_at_last import CARDS, OTHERS_SESSION, OUTBOX, REVOKED, STALLS
 from tests.torture.bent_limits import BUDGETS, QUOTAS
 from tests.torture.bent_logs import LOGS, rewrite
+from tests.torture.bent_places import BOOKINGS, HELD, QUARANTINES
 from tests.torture.stories import NEEDLE, Story, log_bytes
 
 
 def started_early(story):
     story.row("attempt", 12)["assigned_at"] = 119.0
-
-
-def device_held_twice(story):
-    story.row("allocation", 2)["acquired_at"] = 120.0
-
-
-def device_lock_clashed(story):
-    story.facts.append({**story.said("clash", 12, 131.0), "what": "gpu-GPU-3"})
 
 
 def old_attempt_moves(story):
@@ -77,14 +72,6 @@ def overdue(story):
     story.facts.append({"kind": "overdue", "at": 300.0, "job": 1, "state": "stopping"})
 
 
-def quarantine_left(story):
-    story.row("nodeevent", 1)["kind"] = "heard_again"
-
-
-def booking_forgotten(story):
-    story.row("booking", 1)["closed_as"] = ""
-
-
 def accepted_and_gone(story):
     story.fact("submit", 1)["jobs"] = [1, 2]
 
@@ -105,6 +92,11 @@ def cancel_took_long(story):
     story.row("job", 1)["ended_at"] = 300.0
 
 
+def program_lived_on(story):
+    """The server believed it to be over long before."""
+    story.fact("exit")["at"] = 300.0
+
+
 def process_left(story):
     story.facts.append({"kind": "left", "at": 300.0, "what": "job-1-0"})
 
@@ -115,6 +107,15 @@ def log_of_another(story):
 
 def secret_shown(story):
     rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + f"S {NEEDLE}\n".encode())
+
+
+def secret_shown_in_base64(story):
+    shown = b64encode(f"to {NEEDLE} and on".encode())
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + b"S " + shown + b"\n")
+
+
+def secret_in_a_finding(story):
+    story.row("attempt", 11)["triage"] = {"evidence": [NEEDLE.encode().hex()]}
 
 
 def secret_in_event(story):
@@ -131,10 +132,6 @@ def audit_unsealed(story):
 
 def event_missing(story):
     story.row("job", 1)["version"] = 8
-
-
-def began_outside_its_booking(story):
-    story.row("job", 1)["booked_in_id"] = 1
 
 
 def segments_part(story):
@@ -194,7 +191,7 @@ def drowned_its_neighbour(story):
 
 BENT = {
     "I1": [started_early],
-    "I2": [device_held_twice, device_lock_clashed],
+    "I2": HELD,
     "I3": [old_attempt_moves],
     "I4": [final_state_left, half_ended],
     "I5": [started_twice, started_by_nobody],
@@ -202,19 +199,19 @@ BENT = {
     "I7": [nobody_saw_the_exit, success_stored_otherwise],
     "I8": [still_running, overdue],
     "I9": CARDS,
-    "I10": [quarantine_left],
+    "I10": QUARANTINES,
     "I11": QUOTAS,
     "I12": BUDGETS,
-    "I13": [booking_forgotten, began_outside_its_booking],
+    "I13": BOOKINGS,
     "I14": [accepted_and_gone, there_and_unasked],
     "I15": [key_made_two, name_made_two],
     "I16": [
-        *(cancel_took_long, process_left),
+        *(cancel_took_long, process_left, program_lived_on),
         *(over_and_holds_a_device, over_and_its_attempt_lives),
     ],
     "I17": LOGS,
     "I18": [log_of_another],
-    "I19": [secret_shown, secret_in_event],
+    "I19": [secret_shown, secret_shown_in_base64, secret_in_event, secret_in_a_finding],
     "I20": [event_missing, audit_broken, audit_unsealed],
     "I21": OUTBOX,
     "I22": [segments_part, charged_twice, never_given_back, books_broken],

@@ -1,7 +1,8 @@
 """When which fault strikes: a shuffled bag of all kinds, again and again, some at a time.
 
 Who has hit less often than there were bags is in the next one more than once, so that no kind
-falls far behind: some find nobody to hit most of the time.
+falls far behind: some find nobody to hit most of the time. And it comes first there: the bag that
+the end cuts off lacks those that have hit most.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Storm:
                     for name in self.kinds
                     for _ in range(1 + max(0, min(MOST_MORE, behind[name])))
                 ]
-                self._bag, self._bags = self._dice.sample(kinds, len(kinds)), self._bags + 1
+                self._bag, self._bags = self._in_order(kinds), self._bags + 1
             for index, name in enumerate(self._bag):
                 fault = FAULTS[name]
                 if not fault.exclusive or fault.exclusive not in self._busy:
@@ -77,6 +78,15 @@ class Storm:
                     self._bag.pop(index)
                     return fault
         return None
+
+    def _in_order(self, kinds: Sequence[str]) -> list[str]:
+        """Shuffled, who has hit least first; each further time of a kind counts as one hit more."""
+        times = Counter(self._hit)
+        ranked = []
+        for name in self._dice.sample(kinds, len(kinds)):
+            ranked.append((times[name], name))
+            times[name] += 1
+        return [name for _, name in sorted(ranked, key=lambda one: one[0])]
 
     def _strike(self) -> None:
         over = self.hand.over

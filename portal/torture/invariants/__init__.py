@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from portal.torture.history import Evidence
 from portal.torture.invariants import attempts, devices, going_on, logs, neighbours, outside
 from scheduler.invariants import attempts as stored
-from scheduler.invariants.devices import quarantine_is_left_by_right
 
 Check = Callable[[Evidence], Iterator[str]]
 
@@ -26,7 +25,7 @@ INVARIANTS: Mapping[str, Check] = {
     "I7": attempts.success_was_seen,
     "I8": attempts.everything_ends,
     "I9": devices.free_devices_are_clean,
-    "I10": quarantine_is_left_by_right,
+    "I10": devices.quarantine_is_left_by_right,
     "I11": devices.limits_hold,
     "I12": devices.budgets_hold,
     "I13": outside.bookings_are_honoured,

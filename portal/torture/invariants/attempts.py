@@ -92,6 +92,9 @@ def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
     yield from filter(None, what_is_over_holds_nothing(evidence))
     patience_s = evidence.rules.get("stop_within_s", _PATIENCE_S)
     jobs, attempts = evidence.by_id("job"), evidence.grouped("attempt", "job_id")
+    exits: dict[int, float] = {}
+    for said in evidence.told("exit"):
+        exits[said["job"]] = max(exits.get(said["job"], 0.0), said["at"])
     for cancel in evidence.told("cancel"):
         job = jobs.get(cancel["job"])
         if cancel["status"] != 200 or job is None:
@@ -99,6 +102,8 @@ def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
         mine = attempts.get(job["id"], [])
         assigned = {attempt["id"]: evidence.real(attempt["assigned_at"]) for attempt in mine}
         ended_at = evidence.real(job["ended_at"]) if job["ended_at"] else cancel["at"]
+        # What the server believes to be over, its programs tell themselves.
+        ended_at = max(ended_at, exits.get(job["id"], 0.0))
         yield _uncancelled(job, assigned, cancel["at"], ended_at, patience_s)
     for left in evidence.told("left"):
         yield f"{left['what']} is still held by a process"

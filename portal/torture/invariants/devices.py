@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from portal.torture.history import Evidence
+from scheduler.invariants import devices as stored
 from scheduler.invariants.devices import held_by_one, offered_once_clean, segments_touch
 from scheduler.invariants.money import (
     holds_are_settled,
@@ -13,10 +14,13 @@ from scheduler.invariants.money import (
     times_held,
     what_is_held_is_charged,
 )
-from scheduler.invariants.rows import FOREVER
+from scheduler.invariants.rows import FOREVER, Row
 
 # A whole card in milli-GPU.
 _CARD = 1000
+_AWAY = ("silent", "lost")
+# A start is dated by the begin of its cycle, which may have seen an end that is dated later.
+_SETTLED_S = 5.0
 
 
 def one_holder_per_device(evidence: Evidence) -> Iterator[str]:
@@ -40,6 +44,23 @@ def free_devices_are_clean(evidence: Evidence) -> Iterator[str]:
         is_free = device["id"] not in open_now and device["health"] == "healthy"
         dirty = is_free and f"gpu-{device['uuid']}" in busy
         yield f"device {device['uuid']} is free and a process holds it" if dirty else ""
+
+
+def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
+    """I10: out of quarantine only by a check, the end of the trouble, or an operator; also where
+    the node was not heard in between. Nobody resumes or drains one here while it is away."""
+    yield from stored.quarantine_is_left_by_right(evidence)
+    out: set[int] = set()
+    for event in evidence.rows("nodeevent"):
+        node, came_from, to = event["node_id"], event["from_state"], event["to_state"]
+        if came_from == to or event["detail"].get("reason", "").startswith("GPU "):
+            continue
+        if to == "quarantined" or (came_from == "quarantined" and to in _AWAY):
+            out.add(node)
+        elif to not in _AWAY:
+            forgotten = node in out and came_from in _AWAY
+            out.discard(node)
+            yield f"node {node} left quarantine while it was not heard" if forgotten else ""
 
 
 def limits_hold(evidence: Evidence) -> Iterator[str]:
@@ -93,7 +114,33 @@ def budgets_hold(evidence: Evidence) -> Iterator[str]:
             used -= max(0, sum(one["difference"] for one in moves))
             over = used > budget[limit]
             yield f"budget {budget['id']}: {used} of {budget[limit]} {limit}" if over else ""
+            yield _overdrawn_before(evidence, budget, limit, f"spent_{measure}")
     yield from holds_are_settled(evidence)
+
+
+def _overdrawn_before(evidence: Evidence, budget: Row, limit: str, spent: str) -> str:
+    """The same at every moment, by what its attempts held of it: at the end all is settled.
+
+    Its treasurer raises it: what it was meant to be from a moment on is noted before that.
+    """
+    attempts = evidence.by_id("attempt")
+    raised = [(said["at"], said[limit]) for said in evidence.told("budget") if limit in said]
+    is_raised = budget.get("commits_at") == "start" and raised
+    least = min(amount for _, amount in raised) if is_raised else budget[limit]
+    steps: list[tuple[float, int, int]] = []
+    for hold in evidence.grouped("budgethold", "budget_id").get(budget["id"], []):
+        begin = evidence.real(attempts[hold["attempt_id"]]["assigned_at"])
+        steps.append((begin, 0, hold[limit]))
+        if hold["settled_at"] is not None:
+            end = max(begin, evidence.real(hold["settled_at"]) - _SETTLED_S)
+            steps.append((end, 0, hold[spent] - hold[limit]))
+    steps += [(at, amount, 0) for at, amount in raised] if is_raised else []
+    used = 0
+    for at, amount, change in sorted(steps, key=lambda step: (step[0], -step[1], step[2])):
+        least, used = max(least, amount), used + change
+        if used > least:
+            return f"budget {budget['id']}: {used} of {least} {limit} at {at:.0f}"
+    return ""
 
 
 def every_second_is_counted_once(evidence: Evidence) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 
 from portal.torture.history import Evidence
@@ -27,11 +28,21 @@ def logs_are_whole(evidence: Evidence) -> Iterator[str]:
     """I17: pieces touch, are what was sent, and together are what the program printed.
 
     A log that came in full is all of it; one with a gap, visibly, is its beginning and its end.
+    What a node was told to be stored is there, whatever became of the rest.
     """
     chunks = evidence.grouped("logchunk", "placement_id")
     counts = {(said["fence"], said["rank"]): said["count"] for said in evidence.told("lines")}
     attempts = evidence.by_id("attempt")
+    told = {
+        (fence, rank): size
+        for said in evidence.told("acknowledged")
+        for fence, rank, size in said["sizes"]
+    }
     for placement in evidence.rows("placement"):
+        acknowledged = told.get((placement["attempt_id"], placement["rank"]), 0)
+        lost = acknowledged - placement["log_size"]
+        words = f"attempt {placement['attempt_id']}: {lost} bytes are gone that were acknowledged"
+        yield words if lost > 0 else ""
         pieces = sorted(chunks.get(placement["id"], []), key=lambda row: row["offset"])
         place = f"rank {placement['rank']} of attempt {placement['attempt_id']}"
         yield _joined(place, placement, pieces, evidence)
@@ -113,15 +124,21 @@ def logs_are_ones_own(evidence: Evidence) -> Iterator[str]:
 
 
 def secrets_stay_secret(evidence: Evidence) -> Iterator[str]:
-    """I19: the secret that programs print is in no stored log, event or reason."""
+    """I19: the secret that programs print is in no stored log, event, reason, finding, mail or
+    call: as it is, in base64 or in hex."""
     needle = evidence.rules.get("needle", "")
     if not needle:
         return
+    plain = needle.encode()
+    # Whatever stands before and behind it, the middle of its base64 is the same.
+    forms = (needle, plain.hex(), *(b64encode(plain[at:])[:-8].decode() for at in range(3)))
     by_placement = evidence.grouped("logchunk", "placement_id")
     for placement, rows in by_placement.items():
         text = _text(sorted(rows, key=lambda row: row["offset"]), evidence)
-        yield f"the log of placement {placement} shows a secret" if needle in text else ""
-    for table, column in (("jobevent", "detail"), ("attempt", "end_facts"), ("job", "end_facts")):
+        shown = any(form in text for form in forms)
+        yield f"the log of placement {placement} shows a secret" if shown else ""
+    for table in ("jobevent", "attempt", "job", "nodeevent", "outboundmail", "delivery"):
         for row in evidence.rows(table):
-            shown = needle in json.dumps(row.get(column))
+            text = json.dumps(row, default=str)
+            shown = any(form in text for form in forms)
             yield f"{table} {row['id']} shows a secret" if shown else ""

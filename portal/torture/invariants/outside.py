@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from portal.torture.history import Evidence
 from scheduler.invariants.attempts import (
@@ -15,6 +16,11 @@ from scheduler.invariants.sent import REVOKED_WITHIN_S, revoked_tokens_rest
 
 # Between a node's call and the moment that is written for it.
 _CLOSE_S = 1.0
+# A cycle that has begun before a booking was there, or after it was given back; and the time after
+# which a cycle's moves are written at last, also where the database was away.
+_SEEN_S, _MOVED_S = 5.0, 30.0
+# Two cycles, on a machine where everything takes long.
+_LOOKED_AT_WITHIN_S = 60.0
 
 
 def bookings_are_honoured(evidence: Evidence) -> Iterator[str]:
@@ -27,6 +33,56 @@ def bookings_are_honoured(evidence: Evidence) -> Iterator[str]:
         open_still = is_over and not ran and not booking["closed_as"] and not skipped
         yield f"booking {booking['id']} was neither used nor given back" if open_still else ""
     yield from attempts_begin_inside_bookings(evidence)
+    yield from _others_stay_off(evidence)
+    yield from _who_booked_is_looked_at(evidence)
+
+
+def _others_stay_off(evidence: Evidence) -> Iterator[str]:
+    """Nobody else begins on a whole node while a booking has it.
+
+    Where it was, the harness noted as it was committed, by a clock that does not jump; the
+    scheduler moves it with the cycle that starts others there, and may be late to write that down.
+    """
+    jobs, nodes = evidence.by_id("job"), evidence.grouped("placement", "attempt_id")
+    begun = [
+        (evidence.real(attempt["assigned_at"]), jobs[attempt["job_id"]]["booked_in_id"], attempt)
+        for attempt in evidence.rows("attempt")
+    ]
+    places = evidence.grouped("torture_booked", "booking_id")
+    for booking in evidence.rows("booking"):
+        begin, end = _live(evidence, booking)
+        mine = places.get(booking["id"], []) if not booking.get("gpus_per_node") else []
+        for row, after in zip_longest(mine, mine[1:]):
+            since = max(begin, row["at"]) + _SEEN_S
+            until = end - _SEEN_S if after is None else min(end - _SEEN_S, after["at"] - _MOVED_S)
+            for at, booked_in, attempt in begun:
+                held = {rank.get("node_id") for rank in nodes.get(attempt["id"], [])}
+                taken = booked_in != booking["id"] and held & set(row["node_ids"])
+                words = f"attempt {attempt['id']} began on a node of booking {booking['id']}"
+                yield words if taken and since < at < until else ""
+
+
+def _who_booked_is_looked_at(evidence: Evidence) -> Iterator[str]:
+    """A job of a booking that never began, though there was time, was told why."""
+    patience_s = evidence.rules.get("starts_within_s", _LOOKED_AT_WITHIN_S)
+    bookings, begun = evidence.by_id("booking"), evidence.grouped("attempt", "job_id")
+    events = evidence.grouped("jobevent", "job_id")
+    for job in evidence.rows("job"):
+        mine = bookings.get(job["booked_in_id"])
+        if mine is None or job["id"] in begun or job["id"] not in events:
+            continue
+        begin, end = _live(evidence, mine)
+        ended = evidence.real(job["ended_at"]) if job["ended_at"] else end
+        waited_s = min(end, ended) - max(begin, evidence.real(events[job["id"]][0]["at"]))
+        unseen = waited_s > patience_s and job.get("wait_checked_at") is None
+        words = f"job {job['id']} waited {waited_s:.0f} s in its booking and nobody said why"
+        yield words if unseen else ""
+
+
+def _live(evidence: Evidence, booking: Row) -> tuple[float, float]:
+    """From its begin until its end, or until it was given back."""
+    end = min(booking["until_at"], booking.get("closed_at") or booking["until_at"])
+    return evidence.real(booking["from_at"]), evidence.real(end)
 
 
 def _stepped_to(evidence: Evidence, booking: Row) -> Iterator[float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from portal.torture.people.budgets import Treasurer
 from portal.torture.people.crowd import Crowd
 from portal.torture.people.limits import prepare
 
-__all__ = ["Crowd", "prepare"]
+__all__ = ["Crowd", "Treasurer", "prepare"]

@@ -11,6 +11,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ import httpx
 import psycopg
 
 from portal.torture.history import Diary
+from portal.torture.people.budgets import Treasurer
 from portal.torture.people.doors import signed_in
 from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
@@ -31,6 +33,8 @@ from scheduler.agent.runtime.limits import set_limits
 logger = logging.getLogger(__name__)
 
 _TRIES_S = 45.0
+# Of so many submits: with ten kinds, each comes eight times among four hundred.
+_HOSTILE = 0.2
 _DONE = (200, 201)
 _LIVE = "SELECT count(*) FROM scheduler_job WHERE state NOT IN ('succeeded','failed','cancelled')"
 
@@ -53,14 +57,16 @@ class Crowd:
         self.yard, self.diary, self.witness, self.over = yard, diary, witness, over
         self.way_in = way_in
         self.seed = seed
-        self.most = 3 * len(yard.nodes)
+        # More than there is room for: what a fault holds up keeps nobody else from coming.
+        self.most = 4 * len(yard.nodes)
         self.jobs: list[int] = []
-        self.hostile = sorted(HOSTILE.keys() - _impossible())
+        self.hostile = Counter(dict.fromkeys(sorted(HOSTILE.keys() - _impossible()), 0))
         self.only: Sequence[str] = ()
         self.planners = Planners(yard, diary, witness, self.api, over)
         self.listeners = Listeners(yard, diary, over, self.jobs)
         self.visitors = Visitors(yard, diary, witness, self, over)
         self.receiver: Receiver | None = None
+        self.treasurer: Treasurer | None = None
         # False: only those who submit and cancel are here.
         self.is_whole = True
         self._threads: list[threading.Thread] = []
@@ -73,7 +79,7 @@ class Crowd:
             self.receiver = Receiver(self.diary, self.seed)
             self.receiver.register(self.yard)
             works += [self._peek, self._revoke, self.planners.book, self.planners.ask]
-            works += [self.listeners.listen, self.visitors.visit, self.visitors.visit]
+            works += [self.listeners.listen, self.visitors.visit, self.visitors.visit, self._pay]
         self._threads = [
             threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
             for each in works
@@ -122,8 +128,8 @@ class Crowd:
             return
         key = f"t-{dice.getrandbits(48):012x}"
         # One at once, so that there is some in any run.
-        if dice.random() < 0.12 or (self.is_whole and not self.jobs):
-            kind = dice.choice(self.hostile)
+        if dice.random() < _HOSTILE or (self.is_whole and not self.jobs):
+            kind = self._hostile_kind(dice)
             sent = hostile_job(kind, dice, self.witness, key)
             self.diary.note("fault", name=f"hostile-{kind}", number=16, target=key, until=None)
         else:
@@ -131,6 +137,13 @@ class Crowd:
             sent = draw_job(dice, self.witness, key, longest_s=min(20.0, longest_s), only=self.only)
         self.submit(key, sent)
         self.over.wait(dice.uniform(0.0, 0.6))
+
+    def _hostile_kind(self, dice: random.Random) -> str:
+        """One of those that came least."""
+        least = min(self.hostile.values())
+        kind = dice.choice([each for each, count in self.hostile.items() if count == least])
+        self.hostile[kind] += 1
+        return kind
 
     def submit(self, key: str, sent: dict[str, object]) -> list[int]:
         """Ask until it is answered; the numbers of the jobs, none where nobody answers in time."""
@@ -180,6 +193,12 @@ class Crowd:
         for job in self.jobs[:8]:
             with suppress(httpx.HTTPError):
                 self.cancel(job)
+
+    def _pay(self, dice: random.Random) -> None:
+        if self.treasurer is None:
+            self.over.wait()
+        else:
+            self.treasurer.raise_them(self.diary, self.over)
 
     def _peek(self, dice: random.Random) -> None:
         self.over.wait(1.0)
