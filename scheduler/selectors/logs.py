@@ -15,6 +15,7 @@ from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.conf import load_conf
 from scheduler.models import Job, LogChunk, Placement
+from scheduler.selectors.printed.pieces import bytes_of
 from scheduler.states import AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK
 
@@ -182,8 +183,7 @@ def _bytes_of(pieces: Iterable[LogChunk]) -> tuple[bytes, list[tuple[int, dateti
     parts, size = [], 0
     arrivals = []
     for chunk in pieces:
-        with default_storage.open(chunk.path) as file:
-            parts.append(file.read())
+        parts.append(bytes_of(chunk))
         arrivals.append((chunk.first_line, chunk.created_at))
         size += chunk.size
         if size > MAX_WINDOW_BYTES:
@@ -232,8 +232,7 @@ def stream_log(placement: Placement, *, offset: int = 0) -> Iterator[bytes]:
         end = chunk.offset + chunk.size
         if end <= offset:
             continue
-        with default_storage.open(chunk.path) as file:
-            piece = file.read()
+        piece = bytes_of(chunk)
         yield piece[max(0, offset - chunk.offset) :]
 
 
@@ -241,8 +240,7 @@ def stream_lines(placement: Placement, from_line: int) -> Iterator[bytes]:
     """All stored bytes from the begin of line `from_line` on; the reader was checked before."""
     skip = -1
     for chunk in _pieces_from(placement, from_line).iterator(chunk_size=200):
-        with default_storage.open(chunk.path) as file:
-            piece = file.read()
+        piece = bytes_of(chunk)
         skip = from_line - chunk.first_line if skip < 0 else skip
         start = 0
         while skip and (end := piece.find(b"\n", start)) >= 0:
@@ -262,8 +260,7 @@ def read_log_bytes(attempt_id: int, rank: int, offset: int, limit: int) -> bytes
     if first is not None:
         chunks = chunks.filter(offset__gte=first.offset)
     for chunk in chunks:
-        with default_storage.open(chunk.path) as file:
-            piece = file.read()[max(0, offset - chunk.offset) :]
+        piece = bytes_of(chunk)[max(0, offset - chunk.offset) :]
         parts.append(piece)
         size += len(piece)
         if size >= limit:

@@ -6,6 +6,7 @@ import gzip
 from datetime import timedelta
 
 import pytest
+from django.core.files.storage import default_storage
 from django.urls import reverse
 from django.utils import timezone
 
@@ -52,6 +53,18 @@ def test_download_is_every_byte_as_a_file(client, alice, yard):
     assert page["Content-Type"].startswith("text/plain")
     assert page["Content-Disposition"].startswith("attachment;")
     assert page["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_piece_that_the_store_has_lost_is_a_gap_and_no_error(client, alice, yard):
+    client.force_login(alice)
+    pk, attempt = yard.running.pk, yard.running.attempts.get()
+    for piece in LogChunk.objects.filter(placement__attempt=attempt):
+        default_storage.delete(piece.path)
+    page = client.get(reverse("jobs:logs", args=[pk]))
+    assert page.status_code == 200 and "[trainyard]" in page.content.decode()
+    whole = client.get(reverse("jobs:log_download", args=[pk])).getvalue()
+    assert len(whole) == len(LOG) and whole != LOG
+    assert client.get(f"/api/v1/jobs/{pk}/log/").status_code == 200
 
 
 def test_opens_at_the_end_and_pages_without_a_script(client, alice, long_log):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.core.files.storage import default_storage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -200,3 +201,25 @@ def test_the_last_bytes_of_a_rank_that_has_just_ended_end_it(monkeypatch, stream
     assert _append(stream, 0, b"hello") == 5
     attempt.refresh_from_db()
     assert (attempt.state, rank.log_chunks.count()) == ("ended", 1)
+
+
+@pytest.mark.parametrize(
+    "gone", [b"two\nthree\n\nfour\n", b"no end of a line", b"\n\n\n", b"x" * 200]
+)
+def test_a_piece_that_the_store_has_lost_is_a_gap_of_its_size_and_lines(stream, gone):
+    """As after a restore with older files: what lies behind it keeps its numbers and offsets."""
+    _append(stream, 0, b"one\n")
+    _append(stream, 4, gone)
+    end = _append(stream, 4 + len(gone), b"five\nsix\n")
+    default_storage.delete(LogChunk.objects.get(offset=4).path)
+    text = _all(stream)
+    assert (len(text), text.count(b"\n")) == (end, 3 + gone.count(b"\n"))
+    assert text.startswith(b"one\n") and text.endswith(b"five\nsix\n")
+    assert len(gone) < 100 or b"200 bytes of the log are missing here" in text
+    window = read_lines(stream[2], from_line=1, count=100)
+    assert window.raw == text[: text.rfind(b"\n") + 1] and window.total_lines == text.count(b"\n")
+    last = text.count(b"\n")
+    assert read_lines(stream[2], from_line=last, count=1).raw == b"six\n"
+    assert read_log_bytes(stream[1].pk, 0, end - 4, 100) == b"six\n"
+    # Who sends a part of it again is neither refused nor believed.
+    assert _append(stream, 4, gone[:1]) == end

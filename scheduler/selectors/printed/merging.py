@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
 
-from django.core.files.storage import default_storage
-
 from scheduler.models import LogChunk, Placement
 from scheduler.selectors.logs import MAX_WINDOW_BYTES, log_is_complete
+from scheduler.selectors.printed.pieces import bytes_of
 
 # Pieces that are looked at for one window; some only tell how a line began.
 _MOST_PIECES = 400
@@ -82,7 +81,7 @@ def every_stream(placements: Collection[Placement]) -> Iterator[tuple[int, Itera
     pieces = LogChunk.objects.filter(placement__in=placements).order_by("placement_id", "offset")
     rows = pieces.iterator(chunk_size=200)
     for placement, its in groupby(rows, attrgetter("placement_id")):
-        yield placement, map(_bytes, its)
+        yield placement, map(bytes_of, its)
 
 
 def _since(found: Sequence[LogChunk], count: int) -> tuple[datetime, bool]:
@@ -106,8 +105,8 @@ def _stretch(
     is_end: bool,
 ) -> Stretch:
     """The last lines that end in these pieces; of one begun earlier all that is at hand."""
-    begun = _bytes(earlier) if earlier is not None else b""
-    raw = begun[begun.rfind(b"\n") + 1 :] + b"".join(map(_bytes, pieces))
+    begun = bytes_of(earlier) if earlier is not None else b""
+    raw = begun[begun.rfind(b"\n") + 1 :] + b"".join(map(bytes_of, pieces))
     if not (is_end and log_is_complete(placement)):
         raw = raw[: raw.rfind(b"\n") + 1]
     begin, *last = raw.rsplit(b"\n", most + 1)
@@ -119,9 +118,3 @@ def _stretch(
         tuple((piece.first_line, piece.created_at) for piece in pieces),
         left_out,
     )
-
-
-def _bytes(piece: LogChunk) -> bytes:
-    with default_storage.open(piece.path) as file:
-        content: bytes = file.read()
-    return content
