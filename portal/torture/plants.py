@@ -39,8 +39,9 @@ class Plant:
 
 def _two_leaders() -> None:
     """Every scheduler believes that it leads, no token is held against it, and no job's state."""
+    from django.db import connection
+
     from scheduler.loop.lease import Lease, acquire_lease
-    from scheduler.models import SchedulerLease
     from scheduler.services import transitions
 
     cycle: Any = import_module("scheduler.loop.cycle")
@@ -48,8 +49,9 @@ def _two_leaders() -> None:
 
     def acquire(holder: str, *, now: Any) -> Lease | None:
         acquire_lease(holder, now=now)
-        row = SchedulerLease.objects.values_list("token", "expires_at").get()
-        return Lease(holder, *row)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT token, expires_at FROM scheduler_schedulerlease")
+            return Lease(holder, *cursor.fetchone())
 
     def slowly(*args: Any, **options: Any) -> Any:
         time.sleep(0.4)
@@ -74,8 +76,7 @@ def _pay_for_all() -> None:
     accounts: Any = import_module("scheduler.loop.loading.accounts")
     committing: Any = import_module("scheduler.services.sharing.committing")
     accounts._left = lambda _: None
-    # The conditions of its UPDATE, which are all that it uses Q for.
-    committing.Q = lambda **_: Q()
+    committing.Q = lambda **_: Q()  # the conditions of its UPDATE, and nothing else
 
 
 def _accrue_twice() -> None:

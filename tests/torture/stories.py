@@ -58,7 +58,7 @@ class Story:
             {**self.said("exit", 12, 200.0), "code": 0},
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
-        self.tables = {**self.work(), **self.figures()}
+        self.tables = {**self.work(), **self.figures(), **self.planned()}
         self.rules = {
             "needle": NEEDLE,
             "ended_at": 400.0,
@@ -142,6 +142,21 @@ class Story:
             "logchunk": [self.chunk(1, 21, "a"), self.chunk(2, 22, "b")],
         }  # fmt: skip
 
+    @staticmethod
+    def planned():
+        """A booking that nobody came into."""
+        return {
+            "booking": [
+                {"id": 1, "from_at": 100.0, "until_at": 190.0, "closed_as": "released",
+                 "closed_at": 180.0, "gpus_per_node": 0},
+            ],
+            # Its node went out of order soon, so it moved before anybody else came there.
+            "torture_booked": [
+                {"id": 1, "booking_id": 1, "node_ids": [1], "at": 99.0},
+                {"id": 2, "booking_id": 1, "node_ids": [2], "at": 121.0},
+            ],
+        }  # fmt: skip
+
     def figures(self):
         """Money, limits, mails."""
         return {
@@ -176,15 +191,6 @@ class Story:
             "budgettrueup": [
                 {"id": 1, "budget_id": 7, "is_opening": True, "difference": 50},
                 {"id": 2, "budget_id": 7, "is_opening": False, "difference": 5},
-            ],
-            "booking": [
-                {"id": 1, "from_at": 100.0, "until_at": 190.0, "closed_as": "released",
-                 "closed_at": 180.0, "gpus_per_node": 0},
-            ],
-            # Its node went out of order soon, so it moved before anybody else came there.
-            "torture_booked": [
-                {"id": 1, "booking_id": 1, "node_ids": [1], "at": 99.0},
-                {"id": 2, "booking_id": 1, "node_ids": [2], "at": 121.0},
             ],
             "outboundmail": [
                 {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0,
