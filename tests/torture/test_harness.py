@@ -207,3 +207,15 @@ def test_a_kind_that_seldom_finds_anybody_is_tried_more_often(tmp_path, monkeypa
     hits = Counter(fact["name"] for fact in read_lines(tmp_path / "history.jsonl"))
     assert hits.total() == made.hits >= 200
     assert hits["seldom"] >= 0.8 * hits["always"], hits
+
+
+def test_who_was_hit_least_comes_first(tmp_path):
+    """The bag that the end cuts off lacks those that have hit most."""
+    hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=threading.Event()))
+    diary = Diary(tmp_path / "history.jsonl")
+    made = storm.Storm(hand, diary, ("often", "now and then", "never"), 1.0)
+    made._hit.update({"often": 5, "now and then": 2})
+    bag = made._in_order(["often", "now and then", "never", "never", "never", "never"])
+    assert bag[:2] == ["never", "never"] and bag[-1] == "often"
+    assert set(bag[2:5]) == {"never", "now and then"}
+    diary.close()

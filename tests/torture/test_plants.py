@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from portal.torture import plants
 from scheduler.agent.runtime import killing, supervisor
 from scheduler.agent.runtime.limits import Limits
 from scheduler.conf import SchedulerConf, load_conf
+from scheduler.loop.loading import accounts
+from scheduler.services.sharing import committing
+from scheduler.services.sharing.budgets import set_budget
+from tests.scenes import NOON, at
 
 
 def planted(monkeypatch, name, *places):
@@ -28,3 +34,15 @@ def test_nothing_that_is_left_is_killed(monkeypatch):
     places = (killing, "kill_descendants"), (killing, "kill_remains"), (Limits, "kill")
     planted(monkeypatch, "left-behind", *places)
     assert supervisor.killing.kill_descendants(uid=None, limits=None, drain=None, give_up_s=0) == []
+
+
+@pytest.mark.django_db
+def test_no_budget_is_asked(monkeypatch, root, project):
+    period = {"valid_from": NOON, "valid_until": at(86_400)}
+    budget = set_budget(actor=root, owner=project, gpu_hours=1, now=NOON, **period)
+    with pytest.raises(committing.BudgetReached):
+        committing.take(budget, "project", 3601, 0)
+    planted(monkeypatch, "budget-unguarded", (committing, "Q"), (accounts, "_left"))
+    committing.take(budget, "project", 3601, 0)
+    budget.refresh_from_db()
+    assert budget.committed_s == 3601 and accounts._left(budget) is None
