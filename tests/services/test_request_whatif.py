@@ -6,10 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.models import Job, WhatIf
+from accounts.services import move_team
+from scheduler.models import Headroom, Job, Quota, WhatIf
 from scheduler.services.errors import Forbidden
 from scheduler.services.requesting import whatif
 from scheduler.services.requesting.replaying import Question
+from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sharing.policies import set_policy
 from scheduler.states import RequestKind
@@ -109,6 +112,59 @@ def test_a_guarantee_beyond_what_is_there_is_told(cluster, team, project, alice,
     whatif.simulate_waiting(now=at(0))
     row.refresh_from_db()
     assert row.answer["capacity"]["oversubscribed_by"] == [0, 0, 2]
+
+
+def seen(lead, request, amount):
+    row = whatif.ask_whatif(actor=lead, request=request, amount=amount, now=at(0))
+    whatif.simulate_waiting(now=at(0))
+    row.refresh_from_db()
+    return row.answer
+
+
+def test_a_guarantee_is_held_against_all_it_is_part_of(
+    root, team, other_team, other_project, carol
+):
+    """By hand it is refused: four of any model are guaranteed already, of the four there are."""
+    scenes.build_cluster(root, nodes=1, gpus=4)
+    set_quota(actor=root, owner=team, guaranteed=4)
+    request = ask(carol, other_team, gpu_model=scenes.MODEL, amount=4)
+    capacity = seen(root, request, 4)["capacity"]
+    assert (capacity["guaranteed"], capacity["oversubscribed_by"]) == ([4, 6, 8], [0, 2, 4])
+    assert (capacity["is_wider"], capacity["gpu_model"]) == (True, "")
+
+
+def test_headroom_and_grants_that_begin_within_its_time_are_counted(
+    root, cluster, team, project, other_team, alice
+):
+    Headroom.objects.create(pool=cluster.pool, gpu_model=scenes.MODEL, gpus=1)
+    set_quota(actor=root, owner=other_team, guaranteed=1)
+    add_grant(
+        actor=root, quota=Quota.objects.get(), guaranteed=1, maximum=0, now=at(0),
+        valid_from=at(2 * DAY_S), valid_until=at(3 * DAY_S),
+    )  # fmt: skip
+    capacity = seen(root, ask(alice, team, amount=2), 2)["capacity"]
+    assert (capacity["guaranteed"], capacity["headroom"]) == ([2, 3, 4], 1)
+    assert capacity["oversubscribed_by"] == [0, 0, 1]
+
+
+def test_a_team_below_another_has_its_guarantee_within_that_ones(
+    root, cluster, team, other_team, other_project, carol
+):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    move_team(actor=root, team=other_team, parent=team)
+    capacity = seen(root, ask(carol, other_team, amount=2), 2)["capacity"]
+    assert (capacity["guaranteed"], capacity["oversubscribed_by"]) == ([4, 4, 4], [0, 0, 0])
+
+
+def test_what_a_budget_has_left_is_that_of_the_time_asked_for(root, cluster, team, project, alice):
+    for first, last, hours in ((-DAY_S, DAY_S, 7), (DAY_S, 9 * DAY_S, 50)):
+        set_budget(
+            actor=root, owner=team, gpu_hours=hours, valid_from=at(first), valid_until=at(last),
+            now=at(0),
+        )  # fmt: skip
+    times = {"valid_from": at(2 * DAY_S), "valid_until": at(5 * DAY_S)}
+    later = ask(alice, team, kind="budget", amount=4, **times)
+    assert seen(root, later, 4)["budget_hours_left"] == [50, 52, 54]
 
 
 def test_a_project_is_replayed_apart_from_its_team(history, root, team, project, alice):

@@ -16,11 +16,12 @@ from scheduler.models import Budget, Device, Quota, QuotaRequest, WhatIf
 from scheduler.money import from_steps
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.requesting import used_lately
+from scheduler.selectors.sharing.promised.capacity import most_promised
 from scheduler.services.bookings.requested import booked_then, fit_of
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import S_PER_HOUR, budget_at, cost_of_asking
 from scheduler.services.requesting.replaying import Question, gpus_in_service
-from scheduler.services.sharing.effective import Effective, effective_of, quotas_in_force
+from scheduler.services.sharing.effective import Effective, quotas_in_force
 from scheduler.states import RequestKind
 
 
@@ -83,16 +84,18 @@ def money_and_room(row: WhatIf, question: Question, *, now: datetime) -> dict[st
         for amount in question.amounts
     ]
     has_price = costs[0].monthly is not None
-    budget = budget_at(question.owner, now) or budget_at(question.team, now)
-    purse = budget_at(question.owner, now, is_money=True) or budget_at(
-        question.team, now, is_money=True
+    # What is granted is added to what holds when it begins.
+    start = max(now, asked.valid_from)
+    budget = budget_at(question.owner, start) or budget_at(question.team, start)
+    purse = budget_at(question.owner, start, is_money=True) or budget_at(
+        question.team, start, is_money=True
     )
     return {
         "monthly_cost": ["0", *(str(one.monthly) for one in costs)] if has_price else None,
         "currency": costs[0].currency,
         "budget_hours_left": _hours_left(budget, request, question.amounts),
         "budget_money_left": _money_left(purse, request, question.amounts),
-        "capacity": _capacity(request, question.amounts, now),
+        "capacity": _capacity(request, question.amounts, start, row.valid_until),
         "booking": _booking(question, now=now) if question.hours else None,
     }
 
@@ -148,15 +151,23 @@ def _money_left(
     return [f"{left:.2f}", *(f"{left + one:.2f}" for one in more)]
 
 
-def _capacity(request: QuotaRequest, amounts: Sequence[int], now: datetime) -> dict[str, Any]:
-    """GPUs in service, guaranteed to teams now and with each choice, and by how much too many."""
-    gpus = gpus_in_service(request.pool, request.gpu_model)
-    rows = Quota.objects.filter(account__depth=1, pool=request.pool, gpu_model=request.gpu_model)
-    given = sum(one.guaranteed for one in effective_of(rows, now=now).values())
+def _capacity(
+    request: QuotaRequest, amounts: Sequence[int], start: datetime, until: datetime
+) -> dict[str, Any]:
+    """GPUs in service, guaranteed to teams without and with each choice, and by how much too many:
+    when, and of what, most would be lacking.
+    """
     is_added = request.kind == RequestKind.GUARANTEED and request.project_id is None
-    guaranteed = [given, *(given + one if is_added else given for one in amounts)]
+    more = [0, *(one if is_added else 0 for one in amounts)]
+    scope = (request.pool_id, request.gpu_model)
+    found = most_promised(request.team, scope, more, since=start, until=until)
+    pool_id, gpu_model = found.scope
     return {
-        "in_service": gpus,
-        "guaranteed": guaranteed,
-        "oversubscribed_by": [max(0, one - gpus) for one in guaranteed],
+        "pool": request.pool.name if request.pool is not None and pool_id is not None else "",
+        "gpu_model": gpu_model,
+        "is_wider": found.scope != scope,
+        "in_service": found.in_service,
+        "headroom": found.headroom,
+        "guaranteed": list(found.guaranteed),
+        "oversubscribed_by": list(found.lacking),
     }

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from django.db.models import Sum
 
-from scheduler.models import Device, Grant, Headroom, Quota
+from accounts.models import Team
+from scheduler.models import Account, Device, Grant, Headroom, Quota
 from scheduler.selectors.sharing.promised.granted import Span, granted_over
 from scheduler.states import NodeState
 
@@ -94,6 +95,49 @@ def grant_shortage(
     return _first_shortage(quota, row, spans, valid_from, valid_until)
 
 
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """GPUs of a scope (a pool's id or None: all, a model or empty: any) that teams are guaranteed
+    at a moment, for each of some choices."""
+
+    scope: Scope
+    in_service: int
+    headroom: int
+    guaranteed: tuple[int, ...]
+
+    @property
+    def lacking(self) -> tuple[int, ...]:
+        """By how much that is more than there is, less the headroom."""
+        most = self.in_service - self.headroom
+        return tuple(max(0, one - most) for one in self.guaranteed)
+
+
+def most_promised(
+    team: Team, scope: Scope, more: Sequence[int], *, since: datetime, until: datetime
+) -> Promised:
+    """The moment of that time at which most would be lacking if a team were guaranteed so much
+    `more` (by choice, the most last) of a scope, there or in what the scope is part of; by what
+    a grant is refused. A team below another has it within what that one is guaranteed.
+    """
+    rows = _top_rows()
+    account = Account.objects.filter(team=team, depth=1).values_list("pk", flat=True).first() or 0
+    new = _Row(None, account, *scope, 0)
+    own = next((one for one in rows if (one.account, one.pool, one.model) == new[1:4]), new)
+    rest = [one for one in rows if one != own]
+    if team.parent_id is not None:
+        more = [0] * len(more)
+    choices = [[*rest, own._replace(gpus=own.gpus + gpus)] for gpus in more]
+    found = []
+    there = _there(*scope)
+    spans = _spans(valid_from__lt=until, valid_until__gt=since)
+    for _, granted in granted_over(spans, since, until):
+        for part, (in_service, headroom) in there.items():
+            sums = tuple(sum(_claims(one, part, granted).values()) for one in choices)
+            if part == scope or (in_service and sums[-1] > sums[0]):
+                found.append(Promised(part, in_service, headroom, sums))
+    return max(found, key=lambda one: (one.lacking[-1], one.scope == scope, one.guaranteed[-1]))
+
+
 class _Row(NamedTuple):
     """A quota as far as its guarantee goes; `pk` None for one that is not there yet."""
 
@@ -123,12 +167,9 @@ def _first_shortage(
     """
     if quota.account.depth > 1:
         return None
-    fields = ("pk", "account_id", "pool_id", "gpu_model", "guaranteed")
-    top = Quota.objects.filter(account__depth=1) if quota.account.depth else Quota.objects.none()
-    before = [_Row(*values) for values in top.values_list(*fields)]
+    before = _top_rows() if quota.account.depth else []
     after = [one for one in before if one.pk != row.pk or row.pk is None] + [row]
-    scopes = [(row.pool, row.model), (row.pool, ""), (None, row.model), (None, "")]
-    there = {scope: capacity_for_guarantees(*scope) for scope in dict.fromkeys(scopes)}
+    there = _there(row.pool, row.model)
     for _, granted in granted_over(spans, since, until):
         for scope, (in_service, headroom) in there.items():
             was, now = _claims(before, scope, granted), _claims(after, scope, granted)
@@ -138,6 +179,17 @@ def _first_shortage(
                 beside = _beside(after, row, scope, granted)
                 return Shortage(in_service, headroom, others, beside, granted.get(row.pk, 0))
     return None
+
+
+def _top_rows() -> list[_Row]:
+    fields = ("pk", "account_id", "pool_id", "gpu_model", "guaranteed")
+    return [_Row(*one) for one in Quota.objects.filter(account__depth=1).values_list(*fields)]
+
+
+def _there(pool: int | None, model: str) -> dict[Scope, tuple[int, int]]:
+    """Capacity of a pool and model, and of everything they are part of; itself first."""
+    scopes = [(pool, model), (pool, ""), (None, model), (None, "")]
+    return {scope: capacity_for_guarantees(*scope) for scope in dict.fromkeys(scopes)}
 
 
 def _claims(
