@@ -106,6 +106,14 @@ def on_behalf_of(user: User, action: str, obj: Project | Team | None) -> User | 
     return next(iter(acting_for(user, action, obj)), None)
 
 
+def managed_for(user: User, obj: Project | Team) -> User | None:
+    """In whose place the user manages it; None for who may do so in their own right, or as who
+    operates everything."""
+    if can(user, "operate", None):
+        return None
+    return on_behalf_of(user, "manage_project" if isinstance(obj, Project) else "manage_team", obj)
+
+
 def check_role(actor: User | AnonymousUser, team: Team, role: str) -> None:
     """Whether the actor may give this role in this team; raises Forbidden or Invalid."""
     if role not in Role.values:

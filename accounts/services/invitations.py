@@ -76,13 +76,23 @@ def _invitation(invitation: Invitation) -> Subject:
 def revoke_invitation(
     *, actor: User, invitation: Invitation, now: datetime | None = None
 ) -> Invitation:
-    """Withdraw an invitation that nobody has accepted."""
+    """Withdraw an invitation. Raises Conflict for one that was accepted or withdrawn before."""
     check_role(actor, invitation.team, invitation.role)
-    Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True).update(
-        revoked_at=now or timezone.now()
+    still_open = Invitation.objects.filter(
+        pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True
     )
+    is_withdrawn = still_open.update(revoked_at=now or timezone.now())
     invitation.refresh_from_db()
-    record(actor, "invitation.revoke", _invitation(invitation), before={"role": invitation.role})
+    if not is_withdrawn:
+        was = "accepted" if invitation.accepted_at else "withdrawn"
+        raise Conflict(f"This invitation has been {was} already.")
+    record(
+        actor,
+        "invitation.revoke",
+        _invitation(invitation),
+        before={"role": invitation.role},
+        on_behalf_of=on_behalf_of(actor, "manage_team", invitation.team),
+    )
     return invitation
 
 
@@ -107,9 +117,11 @@ def accept_invitation(
         in_whose_place(invitation.invited_by, invitation.team, user)
     if user is None:
         user = create_user(username=username, email=invitation.email, password=password)
-    spent = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True)
-    if not spent.update(accepted_at=now):
-        raise Conflict("This invitation has just been used.")
+    still_open = Invitation.objects.filter(
+        pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now
+    )
+    if not still_open.update(accepted_at=now):
+        raise Conflict("This invitation has just been used or withdrawn.")
     if not invitation.team.memberships.filter(user=user).exists():
         join(actor=user, team=invitation.team, user=user, role=invitation.role)
     record(user, "invitation.accept", _invitation(invitation), after={"role": invitation.role})

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import F
 
 from accounts.models import User
+from accounts.permissions import managed_for
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
@@ -61,9 +62,11 @@ def audit_act_on(
         if detail and "reason" in detail:
             after["reason"] = str(detail["reason"])
     elif detail and {"was", "is"} <= detail.keys():
-        what = kind.removesuffix("_changed")
-        before, after = {what: str(detail["was"])}, {what: str(detail["is"])}
-    record(actor, f"job.{kind}", job, before=before, after=after, now=now)
+        of = kind.removesuffix("_changed")
+        before, after = {of: str(detail["was"])}, {of: str(detail["is"])}
+    giver = managed_for(actor, job.project)
+    what = f"job.{kind}"
+    record(actor, what, job, before=before, after=after, on_behalf_of=giver, now=now)
 
 
 def _write(lines: Sequence[JobEvent]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.permissions import can
+from accounts.permissions import can, managed_for
 from accounts.services.audit import record
 from scheduler.models import Job, JobSet
 from scheduler.services.errors import Conflict, Forbidden
@@ -51,7 +53,7 @@ def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> 
         facts = {"who": actor.get_full_name()}
         cancel_waiting(waiting, reason=reason, facts=facts, now=now, actor=actor)
         if actor.pk != job_set.owner_id:
-            record(actor, "set.cancel", job_set, after={"waiting_tasks": len(waiting)}, now=now)
+            _record(actor, "cancel", job_set, {"waiting_tasks": len(waiting)}, now)
         reconsider(followers_of(waiting), now=now)
     for job in (running := list(left.select_related("project__team", "owner"))):
         end_job(actor=actor, job=job, now=now)
@@ -79,9 +81,16 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
         spec = _again(job_set, left)
         first = submit_job(actor=actor, spec=spec, rerun_of=job_set, now=now).job
         if actor.pk != job_set.owner_id:
-            record(actor, "set.rerun", job_set, after={"indexes": write_range(left)}, now=now)
+            _record(actor, "rerun", job_set, {"indexes": write_range(left)}, now)
     assert first.job_set is not None
     return first.job_set
+
+
+def _record(
+    actor: User, verb: str, job_set: JobSet, after: Mapping[str, Any], now: datetime
+) -> None:
+    giver = managed_for(actor, job_set.project)
+    record(actor, f"set.{verb}", job_set, after=after, on_behalf_of=giver, now=now)
 
 
 def _indexes(tasks: QuerySet[Job]) -> list[int]:

@@ -8,12 +8,13 @@ import pytest
 from django.contrib.auth.models import Group
 
 from accounts.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from accounts.models import Invitation, Membership, Role, User
+from accounts.models import AuditEvent, Invitation, Membership, Role, User
 from accounts.selectors import get_open_invitation, invitations_of, members_of
 from accounts.services import (
     accept_invitation,
     add_member,
     change_role,
+    invitations,
     invite,
     leave_team,
     remove_member,
@@ -22,6 +23,7 @@ from accounts.services import (
 from accounts.services.ending.access import deactivate_person
 from accounts.services.invitations import INVITATION_LIFE, MAX_OPEN
 from tests.factories import PASSWORD, person
+from tests.locks import just_before
 from tests.scenes import NOON
 
 pytestmark = pytest.mark.django_db
@@ -127,6 +129,29 @@ def test_an_invitation_ends_by_time_by_hand_and_by_a_new_one(lead, team):
     assert get_open_invitation(late, now=NOON + INVITATION_LIFE - timedelta(seconds=1))
     with pytest.raises(NotFound):
         get_open_invitation(late, now=NOON + INVITATION_LIFE)
+
+
+def test_an_invitation_withdrawn_in_the_moment_of_its_accept_is_not_accepted(
+    lead, team, monkeypatch
+):
+    sent, secret = invite(actor=lead, team=team, email="new@example.org", now=NOON)
+    withdraw = lambda: revoke_invitation(actor=lead, invitation=sent, now=NOON)  # noqa: E731
+    just_before(monkeypatch, invitations, "create_user", withdraw)
+    with pytest.raises(Conflict, match="withdrawn"):
+        accept_invitation(secret=secret, username="newbie", password=PASSWORD, now=NOON)
+    assert not User.objects.filter(username="newbie").exists()
+
+
+def test_an_invitation_is_withdrawn_once_and_not_after_it_was_accepted(lead, team):
+    sent, secret = invite(actor=lead, team=team, email="new@example.org", now=NOON)
+    accept_invitation(secret=secret, username="newbie", password=PASSWORD, now=NOON)
+    with pytest.raises(Conflict, match="accepted"):
+        revoke_invitation(actor=lead, invitation=sent, now=NOON)
+    sent, _ = invite(actor=lead, team=team, email="two@example.org", now=NOON)
+    revoke_invitation(actor=lead, invitation=sent, now=NOON)
+    with pytest.raises(Conflict, match="withdrawn"):
+        revoke_invitation(actor=lead, invitation=sent, now=NOON)
+    assert AuditEvent.objects.filter(action="invitation.revoke").count() == 1
 
 
 @pytest.mark.parametrize("ends", ["removed", "deactivated", "lowered"])

@@ -35,6 +35,19 @@ def _may_end(user: User, owner: int, project: Project, besides: int | None) -> b
     return any(giver.pk != besides for giver in acting_for(user, "manage_project", project))
 
 
+def ended_for(user: User, parties: Parties, *, besides: int | None = None) -> User | None:
+    """In whose place the user might end one of them; None in their own right, or as an operator."""
+    if can(user, "operate", None):
+        return None
+    for owner, project in sorted(parties, key=lambda one: (one[1].pk, one[0])):
+        if owner == user.pk or in_own_right(user, "manage_project", project):
+            continue
+        for giver in acting_for(user, "manage_project", project):
+            if giver.pk != besides:
+                return giver
+    return None
+
+
 def parties_named(proposals: Iterable[BulkCancel]) -> dict[int, Parties]:
     """By proposal, whose jobs it names; two statements for all, none for none."""
     found: dict[int, set[tuple[int, Project]]] = {one.pk: set() for one in proposals}

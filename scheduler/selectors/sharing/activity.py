@@ -128,9 +128,9 @@ def read_activity(team_id: int, *, since: datetime | None, now: datetime, leads:
     What idles is for who leads it; others see people and jobs of the team's own projects alone.
     """
     counted, projects = counted_upto(), projects_of(team_id)
-    shown = projects if leads else Project.objects.filter(team=team_id).order_by()
-    lately = parts_of_use(shown, since=now - LOOK_BACK, until=now, counted=counted, by=PERSON)
-    parts = [_open(shown), _failed(shown, now), *map(_used_by, lately)]
+    told = projects if leads else Project.objects.filter(team=team_id).order_by()
+    lately = parts_of_use(told, since=now - LOOK_BACK, until=now, counted=counted, by=PERSON)
+    parts = [_open(told), _failed(told, now), *map(_used_by, lately)]
     if since is not None:
         found = parts_of_use(projects, since=since, until=now, counted=counted)
         parts.extend(map(_used, found))

@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.permissions import managed_for
 from accounts.services.audit import record
 from accounts.statements import AskedOnce
 from scheduler import events
@@ -155,5 +156,6 @@ def _close(
     for node in booking.node_ids:
         follow_node(node, now=now, cause="booking")
     after = {"closed_as": how, **(others or {})}
-    record(actor, f"booking.{verb}", booking, after=after, now=now)
+    giver = managed_for(actor, owner_of(booking)) if actor else None
+    record(actor, f"booking.{verb}", booking, after=after, on_behalf_of=giver, now=now)
     events.wake_scheduler_on_commit()

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
-from accounts.permissions import can
+from accounts.permissions import can, managed_for
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Booking, Pool
@@ -125,7 +125,8 @@ def make_booking(
         created_by=created_by,
     )
     refuse_beyond_quota(owner, booking)
-    record(actor, "booking.plan", booking, after=pictured(booking), now=now)
+    giver = managed_for(actor, owner) if actor else None
+    record(actor, "booking.plan", booking, after=pictured(booking), on_behalf_of=giver, now=now)
     events.wake_scheduler_on_commit()
     return booking
 
@@ -175,6 +176,7 @@ def edit_booking(
         booking,
         before={field: before[field] for field in changed},
         after={**{field: after[field] for field in changed}, **others},
+        on_behalf_of=managed_for(actor, owner_of(booking)),
         now=now,
     )
     events.wake_scheduler_on_commit()

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Team, User
-from accounts.permissions import can, people_who_can
+from accounts.permissions import can, on_behalf_of, people_who_can
 from accounts.services.audit import Subject, record
 from scheduler.conf import load_conf
 from scheduler.models import OutboundMail, Period, Statement, StatementEvent
@@ -129,5 +129,9 @@ def _written(
         statement=statement, step=step, at=now or timezone.now(), by=actor, text=text
     )
     about = Subject("statement", str(statement.number), f"statement {statement.number}")
-    record(actor, f"statement.{step}", about, after={"account": statement.account}, reason=text)
+    after, team = {"account": statement.account}, _team(statement)
+    giver = None
+    if team is not None and step == StatementStep.DISPUTED:
+        giver = on_behalf_of(actor, "manage_team", team)
+    record(actor, f"statement.{step}", about, after=after, on_behalf_of=giver, reason=text)
     return event

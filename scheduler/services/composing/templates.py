@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from accounts.models import Team, User
-from accounts.permissions import can
+from accounts.permissions import can, managed_for
 from accounts.services.audit import Subject, record
 from scheduler.models import Job, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.selectors.composing.templates import version_of_job
@@ -66,7 +66,7 @@ def create_template(
     after = {"name": name, "is_public": is_public, "version": 1}
     if forked_from is not None:
         after["forked_from"] = forked_from.reference
-    record(actor, "template.create", subject_of(template), after=after)
+    _record(actor, "create", template, after)
     return version
 
 
@@ -90,7 +90,7 @@ def add_version(
     version = _write(actor, template, number, checked, note, now or timezone.now())
     JobTemplate.objects.filter(pk=template.pk).update(latest=number)
     after = {"version": number, "rules": written_rules(checked[1])}
-    record(actor, "template.version", subject_of(template), after=after, reason=note)
+    _record(actor, "version", template, after, reason=note)
     return version
 
 
@@ -102,7 +102,7 @@ def retire_template(
     template = _locked(actor, template)
     template.retired_at = now or timezone.now()
     template.save(update_fields=["retired_at"])
-    record(actor, "template.retire", subject_of(template), after={"retired": True})
+    _record(actor, "retire", template, {"retired": True})
     return template
 
 
@@ -202,6 +202,14 @@ def _contradictions(document: dict[str, Any], rules: Rules) -> list[SpecProblem]
 def subject_of(template: JobTemplate) -> Subject:
     """How the audit names it."""
     return Subject("template", template.slug, template.name, template.team_id)
+
+
+def _record(
+    actor: User, verb: str, template: JobTemplate, after: Mapping[str, Any], *, reason: str = ""
+) -> None:
+    giver = managed_for(actor, template.team)
+    about = subject_of(template)
+    record(actor, f"template.{verb}", about, after=after, reason=reason, on_behalf_of=giver)
 
 
 def _write(

@@ -19,7 +19,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
-from accounts.permissions import can
+from accounts.permissions import can, managed_for
 from accounts.services.audit import record
 from scheduler.conf import load_conf
 from scheduler.models import (
@@ -79,7 +79,8 @@ def set_retention(
             setattr(row, name, days)
         row.version += 1
         row.save()
-        record(actor, "project.retention", project, before=before, after=after)
+        giver, what = managed_for(actor, project), "project.retention"
+        record(actor, what, project, before=before, after=after, on_behalf_of=giver)
     return row
 
 

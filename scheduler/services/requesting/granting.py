@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.permissions import can
+from accounts.permissions import can, managed_for
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Booking, Budget, Grant, Quota, QuotaRequest
@@ -33,7 +33,7 @@ from scheduler.services.requesting.rights import asks, locked_request, locked_ro
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
 from scheduler.services.rows.counters import room_for_more
 from scheduler.services.rows.locking import lock_ends, lock_starts
-from scheduler.services.sharing.budgets import may_set_budget
+from scheduler.services.sharing.budgets import may_set_budget, set_for
 from scheduler.services.sharing.grants import give_grant, revoke_grant
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.tree import account_of, below
@@ -230,7 +230,8 @@ def _give_back(request: QuotaRequest, actor: User, now: datetime) -> None:
     QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
     request.refresh_from_db()
     text = "Its booking is given back; jobs inside are stopped."
-    note(request, "revoked", actor=actor, now=now, text=text)
+    giver = None if asks(actor, request) else managed_for(actor, owner_of(request))
+    note(request, "revoked", actor=actor, on_behalf_of=giver, now=now, text=text)
     if actor.pk != request.asked_by_id:
         tell_asker(request, "was revoked", text, now=now)
 
@@ -244,8 +245,11 @@ def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
         returns_at=None, version=F("version") + 1, touched_at=now
     )
     request.refresh_from_db(fields=["returns_at", "version", "touched_at"])
+    is_money = request.kind == RequestKind.MONEY
+    giver = set_for(actor, owner_of(request), is_money=is_money) if actor else None
     if budget is None or budget.valid_until <= now:
-        note(request, "returned", actor=actor, now=now, text="Its budget has ended.")
+        text = "Its budget has ended."
+        note(request, "returned", actor=actor, on_behalf_of=giver, now=now, text=text)
         return
     back = _taken_from(budget, request)
     words = (
@@ -254,7 +258,7 @@ def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
         else f"{back / S_PER_HOUR:g} GPU-hours"
     )
     text = f"{words} were not used and are taken back"
-    note(request, "returned", actor=actor, now=now, text=text)
+    note(request, "returned", actor=actor, on_behalf_of=giver, now=now, text=text)
     mail(
         [request.asked_by_id],
         request=request,

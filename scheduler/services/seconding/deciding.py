@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from django.db import transaction
@@ -10,7 +11,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import BulkCancel
-from scheduler.selectors.requesting.parties import may_end, parties_named
+from scheduler.selectors.requesting.parties import ended_for, may_end, parties_named
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.seconding.ending import end_named
@@ -53,7 +54,7 @@ def _agree(actor: User, proposal: BulkCancel, now: datetime) -> BulkCancel:
     if found.outcome == CancelOutcome.AGREED and found.decided_by_id == actor.pk:
         return found
     _require_waiting(found, now)
-    _require_second(actor, found)
+    giver = _require_second(actor, found)
     done = end_named(found, second=actor, now=now)
     ended = done.waiting + done.stopped
     _close(found, CancelOutcome.AGREED, actor, now, ended=ended)
@@ -65,7 +66,7 @@ def _agree(actor: User, proposal: BulkCancel, now: datetime) -> BulkCancel:
         "proposed_by": found.proposed_by.username,
         "agreed_by": actor.username,
     }
-    record(actor, "bulk_cancel.agree", found, after=after, reason=found.reason, now=now)
+    _record(actor, "agree", found, after, giver, found.reason, now)
     more = f"; {found.left_out} had ended before" if found.left_out else ""
     _tell_proposer(found, f"{actor.get_full_name()} agreed", f"Ended: {ended}{more}.", now)
     return found
@@ -81,13 +82,13 @@ def refuse_to_cancel(
     if found.outcome == CancelOutcome.REFUSED and found.decided_by_id == actor.pk:
         return found
     _require_waiting(found, now)
-    _require_second(actor, found)
+    giver = _require_second(actor, found)
     reason = " ".join(reason.split())
     if not reason or len(reason) > MAX_REASON:
         raise Invalid(f"Say why not, in at most {MAX_REASON} characters.", field="reason")
     _close(found, CancelOutcome.REFUSED, actor, now, said=reason)
     after = {"proposed_by": found.proposed_by.username, "refused_by": actor.username}
-    record(actor, "bulk_cancel.refuse", found, after=after, reason=reason, now=now)
+    _record(actor, "refuse", found, after, giver, reason, now)
     _tell_proposer(found, f"{actor.get_full_name()} refused", reason, now)
     return found
 
@@ -128,12 +129,28 @@ def _require_waiting(found: BulkCancel, now: datetime) -> None:
         )
 
 
-def _require_second(actor: User, found: BulkCancel) -> None:
+def _record(
+    actor: User,
+    verb: str,
+    found: BulkCancel,
+    after: Mapping[str, object],
+    giver: User | None,
+    reason: str,
+    now: datetime,
+) -> None:
+    what = f"bulk_cancel.{verb}"
+    record(actor, what, found, after=after, on_behalf_of=giver, reason=reason, now=now)
+
+
+def _require_second(actor: User, found: BulkCancel) -> User | None:
+    """In whose place the actor is the second; raises Forbidden."""
     require_person(actor)
     if found.proposed_by_id == actor.pk:
         raise Forbidden("You proposed it; another person has to agree.")
-    if not may_end(actor, parties_named([found])[found.pk], besides=found.proposed_by_id):
+    parties = parties_named([found])[found.pk]
+    if not may_end(actor, parties, besides=found.proposed_by_id):
         raise Forbidden("Only who might end every one of these jobs may agree or refuse.")
+    return ended_for(actor, parties, besides=found.proposed_by_id)
 
 
 def _close(

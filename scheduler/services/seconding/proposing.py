@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import BulkCancel, Job, JobSet
-from scheduler.selectors.requesting.parties import Parties, may_end, parties_of
+from scheduler.selectors.requesting.parties import Parties, ended_for, may_end, parties_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.holding.alone import ended_lately
 from scheduler.services.inbox.telling import News, tell
@@ -116,7 +116,15 @@ def _propose(
         )
     if is_new:
         found.jobs.set(jobs)
-        record(actor, "bulk_cancel.propose", found, after=_kept(found), reason=reason, now=now)
+        record(
+            actor,
+            "bulk_cancel.propose",
+            found,
+            after=_kept(found),
+            on_behalf_of=ended_for(actor, parties),
+            reason=reason,
+            now=now,
+        )
         _ask(found, people, now)
     return found
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Project, User
-from accounts.permissions import can
+from accounts.permissions import can, managed_for
 from accounts.services.audit import Subject, record
 from scheduler.models import Secret
 from scheduler.services.errors import Forbidden, Invalid, NotFound
@@ -46,7 +46,9 @@ def set_secret(
     secret.sealed = seal(value.encode(), place_of(secret))
     secret.set_by, secret.set_at = actor, now
     secret.save()
-    record(actor, "secret.set", subject_of(secret), after={"replaced": known is not None})
+    giver = managed_for(actor, project) if project else None
+    after = {"replaced": known is not None}
+    record(actor, "secret.set", subject_of(secret), after=after, on_behalf_of=giver)
     return secret
 
 
@@ -57,8 +59,9 @@ def delete_secret(*, actor: User, secret: Secret) -> None:
         raise NotFound("There is no such secret of yours.")
     _require(actor, secret.project)
     subject = subject_of(secret)
+    giver = managed_for(actor, secret.project) if secret.project else None
     Secret.objects.filter(pk=secret.pk).delete()
-    record(actor, "secret.delete", subject)
+    record(actor, "secret.delete", subject, on_behalf_of=giver)
 
 
 def place_of(secret: Secret) -> str:

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
-from accounts.permissions import can
+from accounts.permissions import can, on_behalf_of
 from accounts.services import audit
 from scheduler import events
 from scheduler.conf import load_conf
@@ -72,7 +72,9 @@ def set_budget(
         begin_budget(budget, now=now)
     else:
         _change(budget, limits, rules)
-    audit.record(actor, "budget.set", subject_of(budget), before=before, after=_picture(budget))
+    giver = set_for(actor, owner, is_money=budget.is_money)
+    about, after = subject_of(budget), _picture(budget)
+    audit.record(actor, "budget.set", about, before=before, after=after, on_behalf_of=giver)
     events.wake_scheduler_on_commit()
     return budget
 
@@ -84,9 +86,12 @@ def remove_budget(*, actor: User, budget: Budget, version: int | None = None) ->
     if found is None:
         raise NotFound("There is no such budget.")
     account = found.account
-    require_setter(actor, account.project or account.team, is_money=found.is_money)
+    owner = account.project or account.team
+    require_setter(actor, owner, is_money=found.is_money)
     check_version(version, found.version)
-    audit.record(actor, "budget.remove", subject_of(found), before=_picture(found))
+    giver = set_for(actor, owner, is_money=found.is_money)
+    before = _picture(found)
+    audit.record(actor, "budget.remove", subject_of(found), before=before, on_behalf_of=giver)
     found.delete()
     events.wake_scheduler_on_commit()
 
@@ -97,6 +102,13 @@ def may_set_budget(actor: User, owner: Team | Project | None, *, is_money: bool)
     if can(actor, "keep_books" if is_money else "operate", None):
         return True
     return isinstance(owner, Project) and can(actor, "manage_team", owner.team)
+
+
+def set_for(actor: User, owner: Team | Project | None, *, is_money: bool) -> User | None:
+    """In whose place the actor sets it, None in their own right; after `require_setter`."""
+    if can(actor, "keep_books" if is_money else "operate", None) or not isinstance(owner, Project):
+        return None
+    return on_behalf_of(actor, "manage_team", owner.team)
 
 
 def require_setter(actor: User, owner: Team | Project | None, *, is_money: bool) -> None:
@@ -267,5 +279,6 @@ __all__ = [
     "remove_budget",
     "require_setter",
     "set_budget",
+    "set_for",
     "subject_of",
 ]

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
+from accounts.permissions import managed_for
 from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.models import Account, Pool, Quota
@@ -90,7 +91,14 @@ def set_quota(
     quota.refresh_from_db()
     follow_quota(quota, now=now)
     where = {"pool": pool and pool.name, "gpu_model": quota.gpu_model}
-    record(actor, "quota.set", about_quota(quota), before=before, after={**figures, **where})
+    record(
+        actor,
+        "quota.set",
+        about_quota(quota),
+        before=before,
+        after={**figures, **where},
+        on_behalf_of=managed_for(actor, owner) if is_bound and owner else None,
+    )
     events.wake_scheduler_on_commit()
     return quota
 
