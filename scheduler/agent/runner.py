@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -283,11 +284,11 @@ class Attempt:
             return AttemptState.STOPPING
         return AttemptState.RUNNING if self.started_at else AttemptState.STARTING
 
-    def clean_up(self, work: Path, agent: str) -> None:
-        """Remove its scratch, and its memory also where its start was broken off.
+    def clean_up(self, work: Path, agent: str, remove: Callable[[Path], object]) -> None:
+        """Have its scratch removed, and its memory also where its start was broken off.
 
         The working folder stays for a while, for people to look into. `agent` names its memory.
         """
         rank = self.assignment.rank
-        remove_scratch(attempt_folder(work, self.fence, rank) / "scratch")
-        remove_memory_folder(str(memory_folder(agent, self.fence, rank)))
+        remove_scratch(attempt_folder(work, self.fence, rank) / "scratch", remove)
+        remove(memory_folder(agent, self.fence, rank))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,13 +11,16 @@ from typing import Any
 
 import pytest
 
+from scheduler.agent import runner
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options, make_work_folder
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import SimulatedGpus
+from scheduler.agent.kept import removing
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.runtime.records import ExitRecord
+from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.agent.spool import Slot
 from scheduler.states import AttemptState, EndReason, Isolation, NodeState
 from scheduler.wire.codec import encode
@@ -103,6 +107,45 @@ def test_only_what_has_ended_is_forgotten(roster: Roster) -> None:
     assert roster.reports()[0].end_reason == EndReason.NODE_LOST
     roster.converge(reply(8, forget=(order.fence,)), time.monotonic())
     assert roster.reports() == () and roster.spool.was_forgotten(order.fence)
+
+
+def test_what_takes_long_to_delete_holds_up_no_call(
+    roster: Roster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job can leave a million files; a node that is silent meanwhile would be given up."""
+    goes_on, removed = threading.Event(), list[Path]()
+
+    def slow(place: Path) -> None:
+        goes_on.wait(20)
+        removed.append(place)
+        remove_tree(place)
+
+    monkeypatch.setattr(removing, "remove_tree", slow)
+    order = assignment('mkdir "$TRAINYARD_SCRATCH_DIR/left"')
+    roster.converge(reply(5, order), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+    assert roster.converge(reply(6, forget=(order.fence,)), time.monotonic())
+    assert roster.reports() == () and removed == []
+    second = assignment("true")
+    roster.converge(reply(7, second), time.monotonic())
+    wait_until(lambda: words(roster)[second.fence] == AttemptState.ENDED)
+    goes_on.set()
+    wait_until(lambda: removed and not removed[0].exists())
+    assert removed[0].name == f".gone-{order.fence}-0-scratch"
+
+
+def test_what_cannot_be_deleted_keeps_nobody_from_forgetting(
+    roster: Roster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(runner, "remove_scratch", fails)
+    order = assignment("true")
+    roster.converge(reply(5, order), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+    assert roster.converge(reply(6, forget=(order.fence,)), time.monotonic())
+    assert roster.spool.was_forgotten(order.fence)
 
 
 def test_a_rank_that_waits_for_rank_0_holds_nothing_yet(roster: Roster) -> None:

@@ -16,6 +16,7 @@ from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.space.memory import memory_folder, remove_memory_of_others
+from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.agent.setup.prepare import Ground, prepare
 from scheduler.agent.spool import Spool
 from scheduler.states import EndReason
@@ -134,5 +135,5 @@ def test_a_start_that_is_broken_off_leaves_no_secret(
         (place / "secrets").mkdir(parents=True)
     remove_memory_of_others(agent, {f"{order.fence}-0"})
     assert list(MEMORY.glob(f"{agent}-*")) == [mine]
-    attempt.clean_up(tmp_path, agent)
+    attempt.clean_up(tmp_path, agent, remove_tree)
     assert not mine.exists()

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.agent.kept.sweeping import Live, Sweeper
 from scheduler.agent.runtime.space.scratch import remove_scratch
+from scheduler.agent.runtime.space.trees import remove_tree
 from tests.agent.conftest import wait_until
 
 DAY_S = 86_400.0
@@ -45,6 +46,44 @@ def test_what_was_left_in_scratch_is_deleted(tmp_path: Path) -> None:
     remove_scratch(scratch)
     assert not scratch.exists() and (kept / "file").exists()
     remove_scratch(scratch)
+
+
+def _nest(folder: Path, depth: int) -> None:
+    """Folders in one another with a file in each: deeper than a path may be long."""
+    folder.mkdir(parents=True)
+    held = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.close(os.open("file", os.O_CREAT, dir_fd=held))
+        os.mkdir("deeper", dir_fd=held)
+        above, held = held, os.open("deeper", os.O_RDONLY, dir_fd=held)
+        os.close(above)
+    os.close(held)
+
+
+def test_folders_deeper_than_paths_are_long_are_deleted(tmp_path: Path) -> None:
+    _nest(tmp_path / "attempts" / "1-0" / "scratch", 2500)
+    remove_scratch(tmp_path / "attempts" / "1-0" / "scratch")
+    assert list(tmp_path.glob("attempts/.*")) == [] == list(tmp_path.glob("attempts/1-0/*"))
+    _nest(tmp_path / "checkpoints" / "1", 2500)
+    os.utime(tmp_path / "checkpoints" / "1", (0, 0))
+    _swept(tmp_path, Live((), ("1",)))
+    assert (tmp_path / "checkpoints" / "1").exists()
+    remove_tree(tmp_path / "checkpoints")
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_files_of_the_future_are_as_old_as_their_last_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_come = time.time() + 9_000 * DAY_S
+    for kind in ("outputs", "attempts"):
+        place = _left(tmp_path / kind / "1" / "file")
+        for one in (place, place.parent):
+            os.utime(one, (to_come, to_come))
+    later = time.time() + 20 * DAY_S
+    monkeypatch.setattr(time, "time", lambda: later)
+    _swept(tmp_path)
+    assert list(tmp_path.glob("*/*")) == []
 
 
 def test_an_empty_one_goes_with_the_other_folders(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -11,10 +10,10 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from scheduler.agent.runtime.space.trees import GONE, opened, remove_tree, walk
 from scheduler.agent.setup.folders import ATTEMPTS, CHECKPOINTS, OUTPUTS
 
 _EVERY_S = 600.0
-_GONE = ".gone-"
 
 
 class Live(NamedTuple):
@@ -62,18 +61,19 @@ class Sweeper:
 
     def _remove_if_old(self, folder: Path, since: float, live: Callable[[], Live]) -> None:
         """Raises OSError for what is gone meanwhile."""
-        if not folder.name.startswith(_GONE):
+        if not folder.name.startswith(GONE):
             is_attempts = folder.parent.name == ATTEMPTS
-            changed = folder.stat().st_mtime > since if is_attempts else _is_newer(folder, since)
-            if changed:
+            if _changed_at(os.lstat(folder)) > since or (
+                not is_attempts and _is_newer(folder, since)
+            ):
                 return
-            gone = folder.with_name(f"{_GONE}{folder.name}")
+            gone = folder.with_name(f"{GONE}{folder.name}")
             with self._lock:
                 names = live()
                 if folder.name in (names.attempts if is_attempts else names.jobs):
                     return
                 folder = folder.rename(gone)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def _folders(place: Path) -> Iterator[Path]:
@@ -84,11 +84,17 @@ def _folders(place: Path) -> Iterator[Path]:
 
 
 def _is_newer(folder: Path, since: float) -> bool:
-    """Whether anything in it was written later. Raises OSError for what vanishes."""
-    if folder.stat().st_mtime > since:
-        return True
-    for above, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            if os.lstat(os.path.join(above, name)).st_mtime > since:
-                return True
-    return False
+    """Whether anything in it, as far as it is walked, was written later.
+
+    Raises OSError for what vanishes.
+    """
+    with opened(folder) as held:
+        return any(
+            _changed_at(os.stat(name, dir_fd=above, follow_symlinks=False)) > since
+            for above, name in walk(held)
+        )
+
+
+def _changed_at(status: os.stat_result) -> float:
+    """Seconds since 1970: whoever writes a file may give it any time, but no later change."""
+    return min(status.st_mtime, status.st_ctime)

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from scheduler.agent.kept.removing import Remover
 from scheduler.agent.kept.sweeping import Live
 from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime.space.memory import remove_memory_of_others
@@ -31,11 +32,12 @@ class Leaving:
 
     def __init__(self, work: Path, uids: UidBook | None, agent: str) -> None:
         self._work, self._uids, self._agent = work, uids, agent
+        self._remover = Remover()
 
     def adopt(self, known: Collection[Attempt]) -> None:
         """What an earlier agent had no time to take back, from all but the attempts it left."""
         live = in_use(known)
-        remove_memory_of_others(self._agent, live.attempts)
+        remove_memory_of_others(self._agent, live.attempts, self._remover.remove)
         if self._uids is not None:
             try:
                 take_back_all(self._work, live.attempts, live.jobs)
@@ -43,9 +45,16 @@ class Leaving:
                 logger.exception("not all that earlier jobs left could be closed to later ones")
 
     def take_back(self, attempt: Attempt, others: Collection[Attempt]) -> None:
-        """It is forgotten; `others` are not. What the job keeps goes with its last attempt here."""
-        attempt.clean_up(self._work, self._agent)
+        """It is forgotten; `others` are not. What the job keeps goes with its last attempt here.
+
+        Waits for nothing that a job can make long: the node's calls wait behind it.
+        """
         order = attempt.assignment
+        try:
+            attempt.clean_up(self._work, self._agent, self._remover.remove)
+        except Exception:
+            # Nobody may keep the agent from forgetting, or it would end here again and again.
+            logger.exception("what attempt %d left could not be deleted", order.fence)
         folders = [attempt_folder(self._work, order.fence, order.rank)]
         if all(other.assignment.job_id != order.job_id for other in others):
             folders += [kept_folder(self._work, kind, order.job_id) for kind in KEPT]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.wire.secrets import SecretValue
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 (a folder of our own is made below it, closed to others)
@@ -58,12 +58,17 @@ def values_in(folder: str) -> list[str]:
 def remove_memory_folder(place: str) -> None:
     """Give the memory back; nothing happens when there is none."""
     if place:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
-def remove_memory_of_others(agent: str, known: Collection[str]) -> None:
-    """Give back what this agent made for any but the attempts in `known`, `<fence>-<rank>` each."""
+def remove_memory_of_others(
+    agent: str, known: Collection[str], remove: Callable[[Path], object] = remove_tree
+) -> None:
+    """Have all removed that this agent made for any but the attempts in `known`.
+
+    Each is `<fence>-<rank>`.
+    """
     begin = f"{agent}-"
     for place in _MEMORY.glob(f"{begin}*-*"):
         if place.is_dir() and place.name.removeprefix(begin) not in known:
-            remove_memory_folder(str(place))
+            remove(place)
