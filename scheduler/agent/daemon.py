@@ -13,7 +13,6 @@ import contextlib
 import logging
 import os
 import selectors
-import socket
 import threading
 import time
 import uuid
@@ -23,7 +22,7 @@ from scheduler.agent.client import Backoff, Client, Refused, ServerAway
 from scheduler.agent.config import NodeIdentity, Options, make_work_folder
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
-from scheduler.agent.news import News, hint_address
+from scheduler.agent.news import News, hint_address, hint_place, hinted, listen_for_hints
 from scheduler.agent.node import host
 from scheduler.agent.node.credential import Credential
 from scheduler.agent.node.data import DataFolders
@@ -71,9 +70,7 @@ class Daemon:
         self.fatal: Refused | None = None
         self.failure: Exception | None = None
         self.hint_address = hint_address(options)
-        self._hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._hints.bind("\0" + self.hint_address)
-        self._hints.setblocking(False)
+        self._hints = listen_for_hints(hint_place(options))
         self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = threading.Event()
         self._introduced = False
@@ -185,12 +182,8 @@ class Daemon:
         return self._news.is_due(self.roster.reports(), self.roster.is_awaited)
 
     def _hinted(self) -> set[int]:
-        """The fences that supervisors have named since the last look; anybody may name any."""
-        fences = set()
-        with contextlib.suppress(BlockingIOError):
-            while said := self._hints.recv(64):
-                if said.isdigit():
-                    fences.add(int(said))
+        """The fences that supervisors have named since the last look."""
+        fences = hinted(self._hints)
         with contextlib.suppress(BlockingIOError):
             while os.read(self._heard, 4096):
                 pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,9 @@ from scheduler.wire.messages import AttemptReport
 _UNHURRIED_S = 0.05
 # Supervisors count minutes from a contact; a busy agent has one every few milliseconds.
 _NOTE_EVERY_S = 0.25
+
+_HINTS_AT_ONCE = 1000
+_LONGEST_HINT = 20
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +135,37 @@ def _telling(report: AttemptReport) -> AttemptReport:
 
 
 def hint_address(options: Options) -> str:
-    """The socket on which supervisors wake the agent; the same after every restart."""
+    """The agent's name in memory that all users share; the same after every restart."""
     mark = hashlib.sha256(os.fsencode(options.state.resolve())).hexdigest()[:24]
     return f"trainyard-agent-{mark}"
+
+
+def hint_place(options: Options) -> Path:
+    """The socket on which supervisors wake the agent, in a folder that no job's user can pass."""
+    return options.state.resolve() / "hints" / "socket"
+
+
+def listen_for_hints(place: Path) -> socket.socket:
+    """The socket there, made anew. Where none can be had nobody is heard: the agent looks itself
+    once a second."""
+    hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    hints.setblocking(False)
+    try:
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        place.parent.chmod(0o700)
+        place.unlink(missing_ok=True)
+        hints.bind(str(place))
+    except OSError as problem:
+        logger.warning("ends are seen a little later, for %s cannot be made: %s", place, problem)
+    return hints
+
+
+def hinted(hints: socket.socket) -> set[int]:
+    """The fences that were named since the last look, at most as many as one look takes in."""
+    fences = set()
+    with suppress(OSError):
+        for _ in range(_HINTS_AT_ONCE):
+            said = hints.recv(_LONGEST_HINT)
+            if said.isdigit():
+                fences.add(int(said))
+    return fences

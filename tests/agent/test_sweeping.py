@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -60,7 +61,11 @@ def _nest(folder: Path, depth: int) -> None:
     os.close(held)
 
 
-def test_folders_deeper_than_paths_are_long_are_deleted(tmp_path: Path) -> None:
+def test_folders_deeper_than_paths_are_long_are_deleted(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    # pytest itself could not.
+    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", str(tmp_path)], check=True))
     _nest(tmp_path / "attempts" / "1-0" / "scratch", 2500)
     remove_scratch(tmp_path / "attempts" / "1-0" / "scratch")
     assert list(tmp_path.glob("attempts/.*")) == [] == list(tmp_path.glob("attempts/1-0/*"))

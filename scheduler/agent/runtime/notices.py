@@ -15,11 +15,11 @@ NOTICE_FILE = "preempt-notice.json"
 
 
 def wake_agent(address: str, fence: int) -> None:
-    """A hint to the abstract socket `address`; a lost one costs the agent at most a second."""
+    """A hint to the socket at `address`; a lost one costs the agent at most a second."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hint:
         hint.setblocking(False)
         with suppress(OSError):
-            hint.sendto(str(fence).encode(), "\0" + address)
+            hint.sendto(str(fence).encode(), address)
 
 
 def unreached(silence_s: float) -> str:

@@ -88,11 +88,10 @@ class LaunchRecord:
 
     `processes` holds what differs between local processes, one mapping each. `uid` None: the
     supervisor's own. `marker` is an environment text no other attempt on this host has.
-    `hint_address` is an abstract Unix socket name without its leading NUL. `checkpoint_seen` marks
-    the checkpoint note that lay there before the start. `sandbox` None: no namespaces of its
-    own. `memory_folder` is removed at the end,
-    `secrets_dir` lies in it: what its files hold is masked in the log. Both `last_sync` files say
-    when the agent reached the server last.
+    `hint_address` is the path of the agent's socket. `checkpoint_seen` marks the checkpoint note
+    that lay there before the start. `sandbox` None: no namespaces of its own. `memory_folder` is
+    removed at the end, `secrets_dir` lies in it: what its files hold is masked in the log. Both
+    `last_sync` files say when the agent reached the server last.
     """
 
     fence: int

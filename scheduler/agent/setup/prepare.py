@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
+from scheduler.agent.news import hint_place
 from scheduler.agent.runtime.checkpoints import NOTE_FILE, CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.space.memory import remove_memory_folder
@@ -214,7 +215,7 @@ def _launch_record(
         disconnect_grace_s=_disconnect_grace_s(launch, options),
         last_sync_path=str(ground.last_sync_paths[0]),
         last_sync_in_memory=str(ground.last_sync_paths[1]),
-        hint_address=ground.hint_address,
+        hint_address=str(hint_place(options)),
         # What the server would cut off must not be the tail.
         log_cap_mib=min(options.spool_cap_mib, launch.log_cap_mib or options.spool_cap_mib),
         expose=options.expose if uid is not None else (),
