@@ -236,3 +236,25 @@ def test_what_the_kernel_refuses_is_refused_at_the_start(
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     with pytest.raises(ConfigProblem, match="Install the package `bubblewrap`"):
         settle_isolation(options)
+
+
+@needs_sandbox
+def test_without_a_network_the_processes_of_a_node_meet_on_its_loopback(
+    portal: Portal, agents: Any
+) -> None:
+    agents("lonely", "--isolation", "sandbox", "--sandbox-network", "none")
+    script = """#!/usr/bin/python3
+import os, socket
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+assert place[0] == os.environ["PET_MASTER_ADDR"] == os.environ["TRAINYARD_NODE_IPS"]
+with socket.create_server(place):
+    socket.create_connection(place, 5).close()
+print(os.environ["NCCL_SOCKET_IFNAME"], os.environ["GLOO_SOCKET_IFNAME"])
+"""
+    # Of the range for documentation: an address of the node that is not there inside.
+    order = assignment(script, addresses=("192.0.2.1",))
+    report, log = portal.outcome("lonely", order)
+    assert (report.exit_code, log) == (0, "lo lo\n"), log
+    report, _ = portal.outcome("lonely", assignment("true", processes_per_node=2))
+    assert report.end_reason == EndReason.SETUP_FAILED
+    assert report.detail.startswith("processes_per_node: ") and "torchrun" in report.detail

@@ -34,6 +34,13 @@ def plan_sandbox(
             "nodes: jobs on this node have no network, so a job of several nodes cannot run here. "
             "Ask for one node, or for another pool."
         )
+    if not options.sandbox_network and assignment.launch.processes_per_node > 1:
+        # Each has a sandbox of its own, and so a loopback of its own.
+        raise SetupProblem(
+            "processes_per_node: processes of jobs on this node cannot reach each other, for each "
+            "has no network but its own. Start one that starts the others, as torchrun does, or "
+            "ask for another pool."
+        )
     kept = [str(root), places.output]
     if Path(places.checkpoint).is_relative_to(options.work):
         kept.append(places.checkpoint)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler.agent.runtime.notices import NOTICE_FILE
 from scheduler.wire.messages import Assignment
 
+_LOOPBACK = "127.0.0.1"
 _WHOLE_MILLI = 1000
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
@@ -30,8 +31,15 @@ def shared_environment(
     master_port: int,
     path_prefix: tuple[str, ...],
     network_interface: str,
+    network: bool = True,
 ) -> dict[str, str]:
-    """What all local processes share. A user's variable never replaces one of ours."""
+    """What all local processes share. A user's variable never replaces one of ours.
+
+    Without `network` there is only a loopback of the job's own: its processes meet there.
+    """
+    if not network:
+        assignment = replace(assignment, addresses=(_LOOPBACK,))
+        network_interface = "lo"
     fixed = {
         **_gang(assignment, master_port),
         **_own(assignment, places),

@@ -101,6 +101,7 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         master_port=ground.master_port,
         path_prefix=options.path_prefix,
         network_interface=options.network_interface,
+        network=options.sandbox_network or not ground.sandbox,
     )
     env |= session_environment(launch, root)
     with _private(assignment, ground, uid) as private:
