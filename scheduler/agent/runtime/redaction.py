@@ -2,6 +2,7 @@
 
 A secret is the value of a variable whose name says so. It is looked for as it is, line by line, and
 in the forms programs print it: base64 in its three alignments, hex, and escaped for URLs and JSON.
+A long one is looked for in pieces.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from scheduler import states
@@ -19,7 +20,8 @@ from scheduler.agent.runtime.space import memory
 MASK = states.MASK.encode()
 # Shorter values would blacken ordinary words; they are no secrets worth the name.
 SHORTEST = 6
-_LONGEST = 8192
+# Characters of a piece. Whole triplets: where nothing comes before, no letter of base64 is cut.
+_LONGEST = 6144
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
@@ -48,7 +50,6 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         needles = {form for secret in secrets for form in _forms(secret)}
         self._needles = sorted(needles, key=lambda one: (-len(one), one))
-        self._any = re.compile(b"|".join(re.escape(one) for one in self._needles))
         self._held = b""
 
     def feed(self, piece: bytes) -> bytes:
@@ -58,7 +59,7 @@ class Redactor:
         data = self._held + piece
         begins = self._unfinished(data)
         out, at = [], 0
-        for match in self._any.finditer(data):
+        for match in self._found(data):
             if match.start() >= begins:
                 break
             out += [data[at : match.start()], MASK]
@@ -70,7 +71,19 @@ class Redactor:
     def finish(self) -> bytes:
         """What was held back: nothing follows, so it can only be whole or no secret."""
         held, self._held = self._held, b""
-        return self._any.sub(MASK, held) if self._needles else held
+        out, at = [], 0
+        for match in self._found(held):
+            out += [held[at : match.start()], MASK]
+            at = match.end()
+        return b"".join((*out, held[at:]))
+
+    def _found(self, data: bytes) -> Iterator[re.Match[bytes]]:
+        """Secrets one after the other, of two that begin together the longer one.
+
+        First each alone, which is a hundred times as fast as all at once: mostly there is none.
+        """
+        here = [one for one in self._needles if one in data]
+        return re.finditer(b"|".join(map(re.escape, here)), data) if here else iter(())
 
     def _unfinished(self, data: bytes) -> int:
         """Where the longest end of `data` begins that is the beginning of a longer secret."""
@@ -86,10 +99,10 @@ class Redactor:
 
 def _forms(secret: str) -> set[bytes]:
     """How a secret may be written; pieces too short to tell from ordinary text are left out."""
-    whole = secret.strip()[:_LONGEST]
-    texts = {whole, *(line.strip() for line in whole.splitlines())}
+    whole = secret.strip()
+    lines = {whole, *(line.strip() for line in whole.splitlines())}
     found: set[bytes] = set()
-    for text in texts:
+    for text in {piece for line in lines for piece in _pieces(line)}:
         raw = text.encode()
         if len(raw) < SHORTEST:
             continue
@@ -99,6 +112,12 @@ def _forms(secret: str) -> set[bytes]:
         found.add(json.dumps(text, ensure_ascii=False)[1:-1].encode())
         found |= _in_base64(raw)
     return {form for form in found if len(form) >= SHORTEST}
+
+
+def _pieces(text: str) -> list[str]:
+    """The text in pieces that are long enough to be told from ordinary text."""
+    begins = list(range(0, max(1, len(text) - SHORTEST + 1), _LONGEST))
+    return [text[begin:end] for begin, end in zip(begins, [*begins[1:], None], strict=True)]
 
 
 def _in_base64(raw: bytes) -> set[bytes]:
