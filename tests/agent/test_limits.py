@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -72,6 +73,37 @@ def test_too_much_memory_is_refused_by_the_kernel(
     assert "the kernel ended a process at the limit of 96 MiB" in report.detail
 
 
+def _held(most_mib: int) -> dict[str, str]:
+    """Files of a group of version 1 with a limit of 64 MiB that had so much at once."""
+    most = most_mib * 1024 * 1024
+    limit = 64 * 1024 * 1024
+    return {"memory.max_usage_in_bytes": f"{most}\n", "memory.limit_in_bytes": f"{limit}\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "is_own"),
+    [
+        ({"memory.events": "low 0\nmax 9\noom 1\noom_kill 2\noom_group_kill 1\n"}, True),
+        ({"memory.events": "low 0\nmax 9\noom 0\noom_kill 2\noom_group_kill 1\n"}, False),
+        ({"memory.oom_control": "under_oom 0\noom_kill 1\n", "memory.failcnt": "3\n"}, True),
+        ({"memory.oom_control": "under_oom 0\noom_kill 1\n", "memory.failcnt": "0\n"}, False),
+        ({"memory.oom_control": "oom_kill 1\n", **_held(64)}, True),
+        ({"memory.oom_control": "oom_kill 1\n", **_held(60)}, False),
+        ({"memory.events": "low 0\nmax 9\noom 1\noom_kill 0\n"}, None),
+        ({"memory.oom_control": "under_oom 0\noom_kill 0\n", "memory.failcnt": "3\n"}, None),
+        ({}, None),
+    ],
+)
+def test_a_node_out_of_memory_is_not_told_as_the_jobs_limit(
+    tmp_path: Path, files: dict[str, str], is_own: bool | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = limits.Limits(64, memory_group=tmp_path)
+    assert ("at the limit of 64 MiB" in found.breach(1)) == (is_own is True)
+    assert ("the node ran out of memory" in found.host_kill()) == (is_own is False)
+
+
 def test_who_forks_without_end_only_fails_itself(group: limits.Limits) -> None:
     if not group.has_most_processes:
         pytest.skip("no control group that limits processes can be made here")
@@ -125,6 +157,8 @@ def test_trees_are_found_in_version_2_and_version_1_lines(tmp_path: Any) -> None
 
 
 def test_threads_and_core_dumps_are_limited(portal: Portal, agent: Agent) -> None:
-    order = assignment("echo $OMP_NUM_THREADS; ulimit -c; ulimit -v", cpus=3)
+    order = assignment("echo $OMP_NUM_THREADS; ulimit -c; ulimit -v; ulimit -l", cpus=3)
     _, log = portal.outcome("alpha", order)
-    assert log.split() == ["3", "0", "unlimited"]
+    pinned = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    shown = "unlimited" if pinned == resource.RLIM_INFINITY else str(pinned // 1024)
+    assert log.split() == ["3", "0", "unlimited", shown]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ _PERIOD_US = 100_000
 _REMOVE_TRIES = 20
 _OURS = "trainyard"
 _CONTROLLERS = frozenset({"memory", "cpu", "pids"})
+# Counted whoever ran out of memory, by version 2 and by version 1.
+_KILLS = (("memory.events", "oom_kill"), ("memory.oom_control", "oom_kill"))
 # Of all processes and threads the host may have, an attempt gets a quarter, but not below and not
 # above these: enough for a node full of ranks with their loaders, too few to starve everybody.
 _PART_OF_PROCESSES = 4
@@ -53,7 +56,7 @@ class Limits:
     def breach(self, root: int) -> str:
         """Evidence that the memory limit was crossed below process `root`, else empty."""
         if self.memory_group is not None:
-            if not _oom_kills(self.memory_group):
+            if not _counted(self.memory_group, _KILLS) or not _met_its_limit(self.memory_group):
                 return ""
             return f"the kernel ended a process at the limit of {self.memory_mib} MiB"
         # Asked four times a second for every attempt; who is missed now is seen then.
@@ -64,6 +67,16 @@ class Limits:
         if held <= self.memory_mib:
             return ""
         return f"its processes held {held} MiB, the limit is {self.memory_mib} MiB"
+
+    def host_kill(self) -> str:
+        """That the kernel ended a process within the limit, for others' memory; else empty."""
+        group = self.memory_group
+        if group is None or not _counted(group, _KILLS) or _met_its_limit(group):
+            return ""
+        return (
+            "the node ran out of memory and the kernel ended a process of the job, which was "
+            f"within its limit of {self.memory_mib} MiB"
+        )
 
     def kill(self) -> None:
         """Kill every member at once where the kernel offers it."""
@@ -234,11 +247,23 @@ def _put(group: Path, name: str, value: object) -> None:
         os.close(target)
 
 
-def _oom_kills(group: Path) -> int:
-    for name in ("memory.events", "memory.oom_control"):
+def _met_its_limit(group: Path) -> bool:
+    """Whether memory ran out there because of the group's own limit.
+
+    Not every kernel with version 1 counts how often that was met, but all know the most it held.
+    """
+    if _counted(group, (("memory.events", "oom"),)) or _counted(group, (("memory.failcnt", ""),)):
+        return True
+    most = _counted(group, (("memory.max_usage_in_bytes", ""),))
+    return most > _counted(group, (("memory.limit_in_bytes", ""),)) - _MIB > 0
+
+
+def _counted(group: Path, places: Iterable[tuple[str, str]]) -> int:
+    """The first count there is of these, each a file and a line's first word; empty: no word."""
+    for name, wanted in places:
         with contextlib.suppress(OSError, ValueError):
             for line in kernel.read_small(f"{group}/{name}").decode().splitlines():
-                key, _, count = line.partition(" ")
-                if key == "oom_kill":
+                key, _, count = line.rpartition(" ")
+                if key == wanted:
                     return int(count)
     return 0

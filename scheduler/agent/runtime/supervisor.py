@@ -268,6 +268,7 @@ class Supervisor:
         if code:
             reason = EndReason.EXIT_CODE
             detail = f"ended by signal {killing.signal_name(-code)}" if code < 0 else ""
+            detail = "; ".join(filter(None, (detail, self.limits.host_kill())))
         if self.stop is not None and self.stop.reason != EndReason.EXIT_CODE:
             reason, detail = self.stop.reason, self.stop.detail
         elif code:
