@@ -103,6 +103,10 @@ class OutputShipper:
                     except ServerAway:
                         self._stopped.wait(self._backoff.next_s())
                         continue
+                    except Refused as problem:
+                        offset = _offset_after(problem, offset)
+                        self._stopped.wait(self._backoff.next_s())
+                        continue
                     self._backoff.reset()
                     if ack.size <= offset:
                         return
@@ -111,6 +115,19 @@ class OutputShipper:
             logger.warning("output %r of attempt %d: %s", wish.name, self.fence, problem)
         except (OSError, UnfitOutput) as problem:
             logger.warning("output %r of attempt %d: %s", wish.name, self.fence, problem)
+
+
+def _offset_after(problem: Refused, offset: int) -> int:
+    """Where to go on after a refusal that passes; raises any other again.
+
+    A token may be renewed, and an answer may have been lost, or the server put back.
+    """
+    expected = problem.refusal.facts.get("expected", "")
+    if problem.status == 409 and expected.isdigit():
+        return int(expected)
+    if problem.status in _UNAUTHORISED:
+        return offset
+    raise problem
 
 
 class OutputDesk:

@@ -7,11 +7,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import pytest
 
 from scheduler.agent.node.outputs import list_outputs
 from scheduler.states import EndReason
+from scheduler.wire.messages import Refusal
 from scheduler.wire.outputs import OUTPUT_PART
 from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
@@ -62,6 +64,33 @@ def test_an_upload_goes_on_after_the_agent_was_killed(portal: Portal, agents: ob
     assert whole(portal, order) == {"zeros": bytes(5_000_000)}
     # Only now is the spool entry gone.
     wait_until(lambda: not (agent.state / "spool" / str(order.fence)).exists(), 30)
+
+
+@pytest.mark.parametrize("status", [401, 403, 409])
+def test_an_upload_goes_on_after_a_refusal_that_passes(
+    portal: Portal, agent: Agent, status: int
+) -> None:
+    """A token that is just being renewed; a part that was stored though no answer came back."""
+    said: list[str] = []
+    order = assignment('head -c 2500000 /dev/zero > "$TRAINYARD_OUTPUT_DIR/zeros"')
+
+    def refuse(path: str) -> tuple[int, object] | None:
+        place = urlsplit(path)
+        part = f"/attempts/{order.fence}/outputs/0" in place.path
+        if not part or said or f"offset={OUTPUT_PART}" not in place.query:
+            return None
+        said.append(path)
+        facts = {"expected": str(2 * OUTPUT_PART)} if status == 409 else {}
+        if facts:
+            portal.outputs[order.fence, 0]["zeros"] += bytes(OUTPUT_PART)
+        return status, Refusal("passing", "not now", facts)
+
+    portal.trouble = refuse
+    try:
+        portal.outcome("alpha", order)
+        assert whole(portal, order) == {"zeros": bytes(2_500_000)} and said
+    finally:
+        portal.trouble = None
 
 
 def test_a_folder_of_very_many_files_is_not_read_to_its_end(
