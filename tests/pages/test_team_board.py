@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -17,6 +17,7 @@ from portal.pages.people.board import HEIGHT, WIDTH, draw
 from scheduler.models import Attempt, Budget, DeviceSample, Job, UsageEntry
 from scheduler.selectors.sharing.activity import IDLE_OVER, LOW_PERCENT, _doing_little
 from scheduler.selectors.sharing.board import team_board
+from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests.factories import member
@@ -197,6 +198,28 @@ def test_a_burn_down_names_the_day_on_which_a_budget_is_used_up(
     assert drawn.ahead.split()[0] == drawn.past.split()[-1]
     [person] = team_board(lead, team, now=now).people
     assert (person.used_gpu_s, person.gpus, person.waiting) == (27 * 5 * 3600, 2, 1)
+
+
+def test_it_foresees_what_the_page_of_budgets_does(root, team, lead, alice, project):
+    """And late in the day as at its begin: by whole days. Ten hours a day make 3650 a year."""
+    cluster = build_cluster(root, nodes=1, gpus=4)
+    midnight = datetime(2026, 11, 20, tzinfo=UTC)
+    for hour in (1, 23):
+        attempt = works(cluster, alice, project, f"at {hour}", 95.0, midnight)
+        for days in range(29):
+            spend(attempt, 5, midnight - timedelta(days=days) + timedelta(hours=hour, minutes=-30))
+    year = set_budget(
+        actor=root, owner=team, gpu_hours=10_000, valid_from=midnight - timedelta(days=40),
+        valid_until=midnight + timedelta(days=325), now=midnight,
+    )  # fmt: skip
+    Budget.objects.update(spent_s=0)
+    for hour in (1, 23):
+        now = midnight + timedelta(hours=hour)
+        (shown,) = team_board(lead, team, now=now).budgets
+        (view,) = budget_views(lead, now=now, only=[year.pk])
+        assert shown.foresight == view.foresight
+        ahead = shown.foresight.low - shown.standing.used
+        assert ahead == pytest.approx(10 * 3600 * (325 - hour / 24), abs=1)
 
 
 def test_many_take_as_many_statements_as_few(client, board_scene, root, team, project, lead, now):

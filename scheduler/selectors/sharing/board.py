@@ -21,9 +21,9 @@ from scheduler.selectors.sharing.activity import (
     read_activity,
 )
 from scheduler.selectors.sharing.reckoning import (
-    LOOK_BACK,
     Foresight,
     Standing,
+    days_before,
     foresee,
     with_standings,
 )
@@ -94,7 +94,7 @@ def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
     budgets = with_standings(rows.order_by("pk"), now=now)
     may_look = can(viewer, "manage_team", team) or can(viewer, "operate", None)
     begins = [max(one.valid_from, now - _FARTHEST) for one, _ in budgets]
-    since = min([now - LOOK_BACK, *begins]) if budgets else None
+    since = min([days_before(now)[0], *begins]) if budgets else None
     found = read_activity(team.pk, since=since, now=now, leads=may_look)
     used, jobs = found.use, found.jobs
     return TeamBoard(
@@ -123,8 +123,7 @@ def _held(team: Team, now: datetime) -> list[HeldRow]:
 
 def _burn_down(budget: Budget, standing: Standing, use: Use, now: datetime) -> BurnDown:
     by_day = use.money if budget.is_money else use.seconds
-    lately = {day: amount for day, amount in by_day.items() if day >= (now - LOOK_BACK).date()}
-    ahead = foresee(budget, standing, now=now, by_day=lately)
+    ahead = foresee(budget, standing, now=now, by_day=by_day)
     day, left = now.date(), budget.limit - standing.used
     first = max(budget.valid_from, now - _FARTHEST).date()
     found = [(day, left)]

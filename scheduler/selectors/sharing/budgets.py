@@ -16,10 +16,10 @@ from scheduler.models import Budget, BudgetAlert
 from scheduler.money import from_steps
 from scheduler.selectors.sharing.limits import budgets_of
 from scheduler.selectors.sharing.reckoning import (
-    LOOK_BACK,
     Foresight,
     Standing,
     daily_uses,
+    days_before,
     foresee,
     said_of,
     standing_of,
@@ -114,7 +114,8 @@ def views_of(budgets: Iterable[Any], *, now: datetime) -> Sequence[BudgetView]:
     """What rows of `budgets_for` come to, in their order; the first that run are foreseen."""
     rows = list(budgets)
     running = [one for one in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
-    lately = daily_uses(running, since=now - LOOK_BACK, until=now)
+    since, until = days_before(now)
+    lately = daily_uses(running, since=since, until=until)
     return [_view(budget, lately.get(budget.pk), now) for budget in rows]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import chain
 from typing import Any
 
@@ -113,16 +113,18 @@ def foresee(
     by_day: Mapping[date, int] | None = None,
 ) -> Foresight:
     """Used so far plus, for each day that is left, the mean of its weekday; two queries, unless the
-    caller has what was charged `by_day` of the last weeks.
+    caller has what was charged `by_day` in `days_before` (other days do not count).
 
     A day that has begun counts by the part of it that is left. Farther ahead than LOOK_AHEAD the
     mean of a week counts, and no day is named.
     """
+    since, until = days_before(now)
     if by_day is None:
-        by_day = daily_use(budget, since=now - LOOK_BACK, until=now)
+        by_day = daily_use(budget, since=since, until=until)
     mean = [0.0] * 7
     for day, amount in by_day.items():
-        mean[day.weekday()] += amount / _WEEKS
+        if since.date() <= day < until.date():
+            mean[day.weekday()] += amount / _WEEKS
     used, out_on = float(standing.used), None
     day, last = now.date(), min(budget.valid_until, now + LOOK_AHEAD)
     while True:
@@ -139,6 +141,13 @@ def foresee(
     used += sum(mean) / 7 * (budget.valid_until - last).total_seconds() / 86_400
     low = int(used)
     return Foresight(low, low + standing.kept, out_on)
+
+
+def days_before(now: datetime) -> tuple[datetime, datetime]:
+    """The UTC days that a forecast goes by, from the begin of the first until that of today: whole
+    ones alone, or a weekday would have five parts of days and count as four."""
+    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    return today - LOOK_BACK, today
 
 
 def daily_use(budget: Budget, *, since: datetime, until: datetime) -> dict[date, int]:
