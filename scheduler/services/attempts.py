@@ -22,7 +22,7 @@ from scheduler.services.rows.updating import update_rows
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.releasing import release_devices
-from scheduler.services.verdicts import triage, verdict
+from scheduler.services.verdicts import node_fault_before, triage, verdict
 from scheduler.states import (
     END_RULES,
     INFRASTRUCTURE,
@@ -109,7 +109,10 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     reason, facts, exit_code = verdict(attempt, placements)
     finding, reason, facts = triage(attempt, placements, reason, facts, exit_code)
     rule = END_RULES[reason]
-    then = _what_follows(job, reason, rule)
+    # What a person wants of the job holds, whatever the attempt ended for.
+    is_wanted = bool(node_fault_before(attempt)) and reason is not EndReason.COMPLETED
+    wanted = EndReason(attempt.stop_reason) if is_wanted else reason
+    then = "" if is_wanted else _what_follows(job, reason, rule)
     if finding.failure != FailureClass.NONE:
         is_guess = finding.failure in INFRASTRUCTURE and not finding.is_confirmed
         facts["failure"] = str(rule.failure if is_guess else finding.failure)
@@ -118,7 +121,8 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     )
     if reason is not EndReason.COMPLETED:
         facts |= lost_work(attempt, started_at=started_at, now=now)
-        facts["goes_on"] = bool(then) or reason in PAUSES
+        facts |= {"who": attempt.stop_actor_name} if is_wanted else {}
+        facts["goes_on"] = bool(then) or wanted in PAUSES
     if then and finding.failure is FailureClass.INFRA_STORAGE:
         facts |= storage_pause(attempt, facts, is_confirmed=finding.is_confirmed)
     if not transitions.move_attempt(
@@ -142,8 +146,8 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     if not rule.billable:
         usage.refund_attempt(attempt)
     afterwards(Step.SETTLE, settle_all, [attempt], now=now)
-    detail = {"attempt": attempt.number, "reason": reason, **facts}
-    _conclude(job, attempt, reason, then, detail, now, started_at)
+    detail = {"attempt": attempt.number, "reason": wanted, **facts}
+    _conclude(job, attempt, wanted, then, detail, now, started_at)
 
 
 def _what_follows(job: Job, reason: EndReason, rule: EndRule) -> str:

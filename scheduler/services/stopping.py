@@ -7,6 +7,7 @@ from datetime import datetime
 
 from accounts.models import User
 from scheduler.models import Attempt, Job, Placement
+from scheduler.models.attempts import NODE_FAULTS
 from scheduler.services import transitions
 from scheduler.states import PAUSES, AttemptState, EndReason, JobState
 
@@ -73,8 +74,12 @@ def _override(attempt: Attempt, reason: EndReason, who: str) -> bool:
     """Another reason for a stop under way, if it weighs more."""
     if _weight(reason) <= _weight(attempt.stop_reason):
         return False
-    Attempt.objects.filter(pk=attempt.pk).update(stop_reason=reason, stop_actor_name=who)
-    attempt.refresh_from_db(fields=["stop_reason", "stop_actor_name"])
+    changes: dict[str, object] = {"stop_reason": reason, "stop_actor_name": who}
+    if attempt.stop_reason in NODE_FAULTS:
+        # It ends for that, at nobody's cost, whatever becomes of the job.
+        changes["stop_facts"] = {"node_fault": str(attempt.stop_reason)}
+    Attempt.objects.filter(pk=attempt.pk).update(**changes)
+    attempt.refresh_from_db(fields=list(changes))
     return True
 
 

@@ -26,7 +26,8 @@ def verdict(
     if ended and not failures:
         return EndReason.COMPLETED, {}, 0
     first = failures[0] if failures else None
-    reason = EndReason(attempt.stop_reason or (first.end_reason if first else EndReason.NODE_LOST))
+    asked = node_fault_before(attempt) or attempt.stop_reason
+    reason = EndReason(asked or (first.end_reason if first else EndReason.NODE_LOST))
     culprit = next((p for p in failures if p.end_reason == reason), first)
     if reason is EndReason.NODE_DRAINED:
         culprit = next((p for p in failures if p.node.drain_requested_at), culprit)
@@ -52,6 +53,12 @@ def verdict(
     if reason is EndReason.OUT_OF_MEMORY:
         facts["limit"] = format_size_mib(attempt.job.memory_mib)
     return reason, facts, culprit.exit_code if culprit else None
+
+
+def node_fault_before(attempt: Attempt) -> str:
+    """Why it was being stopped already, at no fault of its own, before somebody wanted it to stop;
+    "" if it was not."""
+    return str((attempt.stop_facts or {}).get("node_fault", ""))
 
 
 def triage(
