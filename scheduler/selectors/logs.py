@@ -15,7 +15,7 @@ from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.conf import load_conf
 from scheduler.models import Job, LogChunk, Placement
-from scheduler.selectors.printed.pieces import bytes_of
+from scheduler.selectors.kept.pieces import bytes_of
 from scheduler.states import AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK
 

@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import psycopg
 
-from portal.management.seeding import RATES
 from portal.torture.history import Diary
 from portal.torture.program import PROJECT, TIME_LIMIT_S
 from portal.torture.yard import Yard
@@ -73,9 +72,13 @@ class Treasurer:
 
     def _price(self) -> Decimal:
         with psycopg.connect(self.yard.database, connect_timeout=3) as line:
-            models = {model for (model,) in line.execute("SELECT model FROM scheduler_device")}
-        prices = dict(RATES)
-        return max(Decimal(prices.get(model, prices[""])) for model in models or {""})
+            prices: dict[str, Decimal] = dict(
+                line.execute(
+                    "SELECT device_model, price_per_gpu_hour FROM accounts_rate WHERE kind = ''"
+                ).fetchall()
+            )
+            devices = line.execute("SELECT DISTINCT model FROM scheduler_device")
+            return max(prices.get(model, prices[""]) for (model,) in devices)
 
     def _body(self, measure: str, limit: Decimal) -> dict[str, Any]:
         body = {"owner": self._owners[measure], "commits_at": "start"}

@@ -14,8 +14,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from scheduler.models import LogChunk, Placement
+from scheduler.selectors.kept.pieces import bytes_of
 from scheduler.selectors.logs import MAX_WINDOW_BYTES, log_is_complete
-from scheduler.selectors.printed.pieces import bytes_of
 
 # Pieces that are looked at for one window; some only tell how a line began.
 _MOST_PIECES = 400
