@@ -84,6 +84,12 @@ def test_what_is_given_back_is_free_in_the_same_transaction(lead, team, cluster)
         ("reserved_idle", None, team.pk, HOUR),
         ("free", None, None, 2 * HOUR),
     ]
+    # The team's lead sees the seconds that the team will pay for.
+    ask = Ask(
+        "2026-11", team=team.slug, bucket="reserved_idle", now_s=int(at(3 * HOUR).timestamp())
+    )
+    _, sheet = open_report(lead, "segments", ask)
+    assert sheet.totals["gpu_seconds"] == 2 * HOUR and len(list(sheet.rows(0))) == 2
 
 
 def test_a_team_pays_for_what_it_booked_and_did_not_use(root, lead, team, cluster):

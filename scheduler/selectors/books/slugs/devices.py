@@ -142,7 +142,7 @@ def _asked(found: QuerySet[DeviceSegment], ask: Ask, scope: Scope) -> QuerySet[D
     if is_own(scope) and not scope.is_operator:
         found = found.filter(attempt__job__owner=scope.viewer)
     elif not scope.is_all and not scope.is_operator:
-        found = found.filter(project__team__in=scope.teams)
+        found = found.filter(Q(project__team__in=scope.teams) | Q(team__in=scope.teams))
     exact = {"attempt_id": ask.attempt, "pool__name": ask.pool, "flavour": ask.flavour}
     found = found.filter(**{name: value for name, value in exact.items() if value})
     if ask.bucket:
