@@ -143,6 +143,16 @@ def person_named(username: str) -> User | None:
     return User.objects.filter(username=username).first()
 
 
+def people_to_name(viewer: User) -> QuerySet[User]:
+    """Whom the viewer may find by a user name: anybody for administrators and who reads the books,
+    for others themselves and the people of the teams they see."""
+    people = User.objects.filter(is_active=True)
+    if can(viewer, "administer", None) or can(viewer, "read_books", None):
+        return people
+    theirs = Membership.objects.filter(team__in=teams_visible_to(viewer)).values("user")
+    return people.filter(Q(pk=viewer.pk) | Q(pk__in=theirs))
+
+
 def get_open_invitation(secret: str, *, now: datetime | None = None) -> Invitation:
     """The invitation behind a link; whoever has the secret may see it.
 
@@ -229,7 +239,9 @@ def delegations_of(viewer: User) -> QuerySet[Delegation]:
 
 
 def get_deputy(viewer: User, username: str) -> User:
-    """Somebody whom the viewer lets act for them, by the exact user name. Raises NotFound."""
+    """Somebody whom the viewer lets act for them, by the exact user name; after
+    `require_lender`, as who asks for a name learns whether it exists. Raises NotFound.
+    """
     found = User.objects.filter(username__iexact=username, is_active=True).first()
     if found is None or found.is_service:
         raise NotFound("There is nobody with this user name.", field="deputy")

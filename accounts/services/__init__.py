@@ -1,6 +1,6 @@
 """The writes of *who, and on whose bill*: verbs, actor first, one transaction each."""
 
-from accounts.services.delegations import delegate, end_delegation
+from accounts.services.delegations import delegate, end_delegation, require_lender
 from accounts.services.ending.proposing import approve_end, decline_end, propose_end
 from accounts.services.invitations import accept_invitation, invite, revoke_invitation
 from accounts.services.memberships import add_member, change_role, leave_team, remove_member
@@ -90,6 +90,7 @@ __all__ = [
     "propose_rate",
     "remove_member",
     "rename_team",
+    "require_lender",
     "revoke_invitation",
     "revoke_service_token",
     "revoke_token",

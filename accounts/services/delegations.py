@@ -40,8 +40,7 @@ def delegate(
     now = now or timezone.now()
     if scope not in DelegationScope.values:
         raise Invalid(f"Choose one of {', '.join(DelegationScope.values)}.", field="scope")
-    if actor.is_service or not _may_lend(actor, scope, team):
-        raise Forbidden("Only who may do this in their own right lets somebody else do it.")
+    require_lender(actor, scope, team)
     if deputy.pk == actor.pk:
         raise Invalid("Choose another person than yourself.", field="deputy")
     if deputy.is_service or not deputy.is_active:
@@ -81,6 +80,12 @@ def end_delegation(
     record(actor, "delegation.end", delegation, before=_picture(delegation))
     delegation.refresh_from_db()
     return delegation
+
+
+def require_lender(actor: User, scope: str, team: Team | None) -> None:
+    """Raises Forbidden for who has nothing of this to lend: such a person needs to find nobody."""
+    if actor.is_service or not _may_lend(actor, scope, team):
+        raise Forbidden("Only who may do this in their own right lets somebody else do it.")
 
 
 def _may_lend(actor: User, scope: str, team: Team | None) -> bool:

@@ -54,6 +54,8 @@ def create_team(*, actor: User, name: str, slug: str = "", parent: Team | None =
     if parent is not None:
         if not in_own_right(actor, "manage_team", parent):
             raise Forbidden("Only who leads a team makes teams below it.")
+        # It stays where it is until this team is there.
+        parent = Team.objects.select_for_update(no_key=True).get(pk=parent.pk)
         _check_depth(levels_above=len(teams_above(parent)) + 1, levels=1)
     elif not can(actor, "operate", None):
         raise Forbidden("Only operators and administrators create teams. Ask one of them.")

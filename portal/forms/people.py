@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from django import forms
+from django.core.validators import MaxValueValidator
 
 from accounts.models import DelegationScope, OrganisationRole
 from accounts.services import SERVICE_SCOPES
 from portal.forms.tokens import BoundsForm
+
+# Later than anybody means, and early enough to reckon with the day after it.
+_LAST = MaxValueValidator(date(2999, 12, 31))
 
 
 class GrantForm(forms.Form):
@@ -32,10 +36,16 @@ class DelegationForm(forms.Form):
         help_text="Its short name; wherever you have the right when left empty.",
     )
     first_day = forms.DateField(
-        label="First day", widget=forms.DateInput(attrs={"type": "date"}), help_text="In UTC."
+        label="First day",
+        widget=forms.DateInput(attrs={"type": "date"}),
+        help_text="In UTC.",
+        validators=[_LAST],
     )
     last_day = forms.DateField(
-        label="Last day", widget=forms.DateInput(attrs={"type": "date"}), help_text="The whole day."
+        label="Last day",
+        widget=forms.DateInput(attrs={"type": "date"}),
+        help_text="The whole day.",
+        validators=[_LAST],
     )
     reason = forms.CharField(label="Reason", max_length=255, required=False)
 

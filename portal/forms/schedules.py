@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from accounts.models import User
-from accounts.selectors import person_named
+from accounts.selectors import people_to_name
 from scheduler.selectors.books.frame import Report
 from scheduler.services.mailing.schedules import FORMATS, MOST_RECIPIENTS
 
@@ -26,8 +26,9 @@ class ScheduleForm(forms.Form):
         label="To", max_length=4096, help_text="User names, separated by commas."
     )
 
-    def offer(self, reports: Sequence[Report]) -> ScheduleForm:
-        """The reports to choose from."""
+    def offer(self, viewer: User, reports: Sequence[Report]) -> ScheduleForm:
+        """The reports to choose from, and who may be named."""
+        self.people = people_to_name(viewer)
         field: Any = self.fields["slug"]
         field.choices = [(report.slug, report.title) for report in reports]
         return self
@@ -38,7 +39,8 @@ class ScheduleForm(forms.Form):
         names = list(dict.fromkeys(name for name in names if name))
         if len(names) > MOST_RECIPIENTS:
             raise forms.ValidationError(f"Name at most {MOST_RECIPIENTS} people.")
-        found = [(name, person_named(name)) for name in names]
-        if missing := [name for name, person in found if person is None or not person.is_active]:
-            raise forms.ValidationError(f"Nobody here is called {', '.join(missing)[:200]}.")
-        return [person for _, person in found if person is not None]
+        found = {one.username: one for one in self.people.filter(username__in=names)}
+        if missing := [name for name in names if name not in found]:
+            words = f"Nobody whom you may name is called {', '.join(missing)[:200]}."
+            raise forms.ValidationError(words)
+        return [found[name] for name in names]

@@ -19,6 +19,7 @@ from portal.beats import read_progress
 from portal.forms.rates import RateForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
+from portal.pages.signing.again import asks_password
 from scheduler.conf import load_conf
 from scheduler.selectors.tables.beginning import Beginning, beginning_of
 from scheduler.services.demo.ordering import ask_for_demo
@@ -85,6 +86,7 @@ def setup_steps(beginning: Beginning, has_price: bool) -> list[Step]:
 
 
 @page("GET", "POST")
+@asks_password
 def welcome(request: HttpRequest) -> HttpResponseBase:
     """The checklist, and the form of prices for administrators. Does not exist for others.
 

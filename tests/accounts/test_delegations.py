@@ -220,3 +220,36 @@ def test_the_teams_acted_for_are_those_one_acts_for(
         told = {one.pk for one in (team, other_team, below) if acting_for(deputy, action, one)}
         assert told == ({team.pk, other_team.pk, below.pk} if found is None else found)
         assert bool(told) == (scope == action)
+
+
+class TestTheForm:
+    """And the same over REST with a session."""
+
+    @pytest.fixture
+    def send(self, client):
+        day = timezone.now().date()
+        form = {"scope": "manage_team", "team": "vision", "first_day": day}
+        form |= {"last_day": day + timedelta(days=3)}
+        times = {"starts_at": f"{day}T23:00:00Z", "ends_at": f"{day + timedelta(days=3)}T00:00:00Z"}
+        sent = {"scope": "manage_team", "team": "vision", **times}
+
+        def by(user, deputy, *, over_rest=False, **more):
+            client.force_login(user)
+            if over_rest:
+                body = {**sent, "deputy": deputy, **more}
+                path = "/api/v1/delegations/"
+                return client.post(path, body, content_type="application/json")
+            return client.post("/settings/delegations/", {**form, "deputy": deputy, **more})
+
+        return by
+
+    @pytest.mark.parametrize("over_rest", [False, True])
+    def test_who_lends_nothing_is_told_of_nobody(self, send, lead, alice, carol, team, over_rest):
+        there, missing = (send(alice, name, over_rest=over_rest) for name in ("carol", "nobody"))
+        assert there.status_code == missing.status_code == 403
+        assert send(lead, "carol", over_rest=over_rest).status_code in (201, 302)
+
+    def test_the_last_day_there_is_is_refused_by_its_field(self, send, lead, carol, team):
+        page = send(lead, "carol", last_day="9999-12-31")
+        assert page.status_code == 200
+        assert "2999-12-31" in page.context["form"].errors["last_day"][0]

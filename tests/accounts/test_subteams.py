@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, connections, transaction
 
 from accounts.errors import Forbidden, Invalid
 from accounts.models import AuditEvent, Team, User
@@ -11,6 +13,7 @@ from accounts.permissions import can, people_who_can, projects_visible_to, teams
 from accounts.selectors import teams_around
 from accounts.services import add_member, create_project, create_team, move_team
 from tests.factories import member, person
+from tests.locks import wait_until_it_waits_or_ends
 
 pytestmark = pytest.mark.django_db
 
@@ -131,3 +134,26 @@ def test_only_parents_that_would_be_taken_are_offered(root, lead, alice, chain, 
             assert (viewer.username, one.slug, offered) == (viewer.username, one.slug, taken)
     assert offered == []
     assert [one.slug for one in teams_around(anew(lead), chain[3]).parents] != []
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_a_team_made_while_its_parent_is_moved_down_is_not_too_deep(root, chain, other_team):
+    refused: list[Invalid] = []
+
+    def make() -> None:
+        try:
+            create_team(actor=anew(root), name="Fifth", parent=Team.objects.get(slug="speech"))
+        except Invalid as problem:
+            refused.append(problem)
+        finally:
+            connections.close_all()
+
+    maker = threading.Thread(target=make)
+    with transaction.atomic():
+        move_team(actor=root, team=other_team, parent=chain[2])
+        maker.start()
+        wait_until_it_waits_or_ends(maker)
+    maker.join(30)
+    assert [one.code for one in refused] == ["too_many_levels"]

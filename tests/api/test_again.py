@@ -89,6 +89,7 @@ def test_people_without_a_password_and_yards_that_want_it_so_are_not_asked(
     "path",
     [
         "/finance/prices/",
+        "/welcome/",
         "/finance/prices/1/approve/",
         "/finance/periods/2026-10/close/",
         "/finance/periods/2026-10/reopen/",

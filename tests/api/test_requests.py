@@ -119,6 +119,12 @@ def test_wrong_values_are_named(program, cluster, alice, lead, project, wrong, s
     assert not QuotaRequest.objects.exists()
 
 
+def test_a_begin_at_the_end_of_time_is_named(program, cluster, alice, lead, project):
+    sent = {**ASK, "owner": project.path, "valid_from": "9999-12-31T00:00:00Z"}
+    reply = program(alice).post("/requests/", sent)
+    assert fields_of(problem_of(reply, 400)) == {"valid_from"}
+
+
 def test_strangers_learn_nothing_and_a_token_needs_its_scope(
     program, cluster, alice, bob, carol, lead, operator, project
 ):

@@ -150,11 +150,14 @@ def test_it_is_ended_by_who_made_it_or_keeps_the_books(root, people, alice, lead
     assert mail_due_reports(now=LATER) == 0
 
 
-def test_the_page_makes_and_ends_one(client, people, alice, closed):
+def test_the_page_makes_and_ends_one(client, people, alice, carol, closed):
     client.force_login(alice)
     sent = {"slug": "job-cost", "rhythm": "monthly", "file_format": "csv"}
     page = client.post("/finance/schedules/", {**sent, "recipients": "alice, nobody-here"})
-    assert "Nobody here is called nobody-here" in page.content.decode()
+    assert "Nobody whom you may name is called nobody-here" in page.content.decode()
+    # Of another team: whether there is such a person is not said.
+    page = client.post("/finance/schedules/", {**sent, "recipients": "carol"})
+    assert "Nobody whom you may name is called carol" in page.content.decode()
     often = client.post("/finance/schedules/", {**sent, "rhythm": "* * * * * *"})
     assert often.status_code in (200, 422) and "valid choice" in often.content.decode()
     assert client.post("/finance/schedules/", {**sent, "recipients": "alice"}).status_code == 302

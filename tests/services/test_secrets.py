@@ -11,10 +11,12 @@ from scheduler.models import MeantSecrets, Secret
 from scheduler.selectors.jobs import clone_document, shown_spec
 from scheduler.selectors.secrets import get_visible_secret, visible_secrets
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.services.secrets import delete_secret, hand_secrets, set_secret
+from scheduler.services.secrets import delete_secret, hand_secrets, keeping, set_secret
 from scheduler.services.secrets.cipher import Unsealable, seal, unseal
+from scheduler.services.secrets.keeping import place_of
 from scheduler.spec import SpecInvalid
 from tests import scenes
+from tests.locks import just_before
 
 pytestmark = pytest.mark.django_db
 VALUE = "hunter2-but-longer"
@@ -190,3 +192,11 @@ def test_others_do_not_see_secrets_in_variables(alice, bob, project, cluster):
     assert shown_spec(bob, job).env == {"HUB_TOKEN": "***", "EPOCHS": "3"}
     assert clone_document(alice, job)["env"] == env
     assert clone_document(bob, job)["env"] == {"EPOCHS": "3"}
+
+
+def test_two_first_values_at_once_are_one_secret(alice, monkeypatch):
+    first = lambda: set_secret(actor=alice, name="hub-token", value="the-first-one")  # noqa: E731
+    just_before(monkeypatch, keeping, "seal", first)
+    kept = set_secret(actor=alice, name="hub-token", value="the-second-one")
+    assert Secret.objects.get() == kept
+    assert unseal(bytes(Secret.objects.get().sealed), place_of(kept)) == b"the-second-one"

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import Delegation, Team, User
 from accounts.selectors import delegations_of, get_deputy, get_visible_team
-from accounts.services import delegate, end_delegation
+from accounts.services import delegate, end_delegation, require_lender
 from portal.forms.people import DelegationForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
@@ -42,11 +42,13 @@ def _made(viewer: User, form: DelegationForm) -> Delegation | None:
     sent = form.cleaned_data
     starts_at, ends_at = form.times(timezone.now())
     try:
+        team = _team_of(viewer, sent["team"])
+        require_lender(viewer, sent["scope"], team)
         return delegate(
             actor=viewer,
             deputy=get_deputy(viewer, sent["deputy"]),
             scope=sent["scope"],
-            team=_team_of(viewer, sent["team"]),
+            team=team,
             starts_at=starts_at,
             ends_at=ends_at,
             reason=sent["reason"],

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.models import User
@@ -36,12 +36,13 @@ def add_webhook(
     if problem := problem_of(url):
         raise Invalid(problem, field="url")
     _check_kinds(kinds)
+    is_told = Conflict("This address is told already.", field="url")
     if Webhook.objects.filter(url=url).exists():
-        raise Conflict("This address is told already.", field="url")
+        raise is_told
     if Webhook.objects.count() >= MOST:
         raise Conflict(f"There are {MOST} webhooks already; remove one first.")
     secret = secrets.token_urlsafe(32)
-    row = Webhook.objects.create(
+    row = Webhook(
         url=url,
         kinds=sorted(set(kinds)),
         sealed=seal(secret.encode(), place_of(url)),
@@ -49,6 +50,11 @@ def add_webhook(
         created_by=actor,
         created_at=now,
     )
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        raise is_told from None
     record(actor, "policy.add_webhook", row, after={"host": row.host, "kinds": row.kinds}, now=now)
     return row, secret
 

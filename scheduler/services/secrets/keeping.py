@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.models import Project, User
@@ -45,7 +45,14 @@ def set_secret(
     secret = known or Secret(**keeper, name=name, created_at=now)
     secret.sealed = seal(value.encode(), place_of(secret))
     secret.set_by, secret.set_at = actor, now
-    secret.save()
+    try:
+        with transaction.atomic():
+            secret.save()
+    except IntegrityError:
+        # Somebody has set it for the first time in this moment; this value is the later one.
+        known = Secret.objects.select_for_update().get(**keeper, name=name)
+        secret.pk, secret.created_at = known.pk, known.created_at
+        secret.save(force_update=True)
     giver = managed_for(actor, project) if project else None
     after = {"replaced": known is not None}
     record(actor, "secret.set", subject_of(secret), after=after, on_behalf_of=giver)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from accounts.models import Delegation, DelegationScope
 from accounts.selectors import delegations_of, get_deputy, get_visible_team
-from accounts.services import delegate, end_delegation
+from accounts.services import delegate, end_delegation, require_lender
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
@@ -86,8 +86,9 @@ class DelegationList(ApiView):
     )
     def post(self, request: Request) -> Response:
         sent, actor = body_of(request, DelegationBody), viewer_of(request)
-        sent["deputy"] = get_deputy(actor, sent["deputy"])
         sent["team"] = get_visible_team(actor, sent["team"]) if sent["team"] else None
+        require_lender(actor, sent["scope"], sent["team"])
+        sent["deputy"] = get_deputy(actor, sent["deputy"])
         return Response(_show(delegate(actor=actor, **sent)), status=201)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -123,7 +123,7 @@ class RequestList(ApiView):
         if sent["kind"] == RequestKind.RESERVATION and sent["valid_until"] is None:
             raise serializers.ValidationError({"valid_until": ["say when the booking ends"]})
         sent["valid_from"] = sent["valid_from"] or now
-        sent["valid_until"] = sent["valid_until"] or sent["valid_from"] + _USUAL
+        sent["valid_until"] = sent["valid_until"] or _usual_end(sent["valid_from"])
         made = asking.ask_for_quota(actor=actor, owner=owner, now=now, **sent)
         return Response(show_whole(made), status=201)
 
@@ -260,6 +260,14 @@ class RequestWhatIf(ApiView):
             actor=viewer_of(request), request=found, amount=asked.amount, now=now
         )
         return Response(show_whatif(whatif.simulate_at_once(row, now=now)))
+
+
+def _usual_end(begin: datetime) -> datetime:
+    """Raises ValidationError for a begin after which no such time is left."""
+    try:
+        return begin + _USUAL
+    except OverflowError:
+        raise serializers.ValidationError({"valid_from": ["choose an earlier day"]}) from None
 
 
 def _seen(request: Request, pk: int) -> QuotaRequest:

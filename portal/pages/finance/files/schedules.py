@@ -20,7 +20,7 @@ from scheduler.services.mailing import create_schedule, end_schedule
 def schedules(request: HttpRequest) -> HttpResponseBase:
     """The viewer's schedules, all of them for those who read the books."""
     viewer = viewer_of(request)
-    form = ScheduleForm(request.POST or None).offer(reports_for(viewer))
+    form = ScheduleForm(request.POST or None).offer(viewer, reports_for(viewer))
     if request.method == "POST" and form.is_valid():
         sent = dict(form.cleaned_data)
         filters = {"team": sent.pop("team")}
