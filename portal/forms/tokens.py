@@ -11,16 +11,24 @@ from accounts.selectors import named_project
 from accounts.services import SCOPES
 
 _WORDS = {
-    "jobs:read": "see jobs",
-    "jobs:write": "submit, cancel, hold and release jobs",
-    "logs:read": "read logs and specs",
-    "nodes:read": "see nodes and queues",
-    "nodes:write": "drain and resume nodes, issue enrolment tokens (operators)",
-    "costs:read": "see costs",
-    "requests:write": "ask for quota, and decide on requests",
-    "people:read": "see teams, roles and who acts for whom",
+    "jobs:read": "see jobs, arrays, sessions and the queue; projects, quotas, caps, ceilings, "
+    "headroom, budgets, policies (of pools, too), requests, bookings, templates, drafts, bulk "
+    "cancels, retention and names of secrets",
+    "jobs:write": "submit, change, cancel, hold and release jobs, arrays and sessions; order the "
+    "queue, set secrets, write templates, drafts and bookings, propose bulk cancels and give the "
+    "second word",
+    "logs:read": "read logs, specs and outputs of jobs",
+    "nodes:read": "see nodes, pools, licences, data sets, maintenance windows and simulations",
+    "nodes:write": "drain, quarantine and retire nodes, issue enrolment tokens; set pools, the "
+    "queue, quotas, grants, caps, ceilings, policies, budgets, headroom, licences, data sets, "
+    "maintenance windows and simulations (operators; some of it leads)",
+    "costs:read": "see costs, prices, months, reports and their files",
+    "requests:write": "ask for quota, decide on requests, and set their rules",
+    "people:read": "see people, teams, roles, who acts for whom, service accounts, webhooks, "
+    "notices and views",
     "audit:read": "read who changed what (as far as you may)",
-    "people:write": "give and take roles, move teams (as far as you may)",
+    "people:write": "give and take roles, let people in and out, make and move teams, end who acts "
+    "for whom; set retention, webhooks, notices and views (as far as you may)",
 }
 
 

@@ -10,8 +10,27 @@ from django.utils import timezone
 
 from accounts.models import ApiToken
 from accounts.services import authenticate_token, issue_token
+from portal.api.v1.urls import urlpatterns
+from portal.forms.tokens import TokenForm
 
 pytestmark = pytest.mark.django_db
+
+# What operations are called where people are told otherwise.
+SAID = {
+    "sets": "arrays",
+    "bulk": "bulk cancels",
+    "request": "requests",
+    "scheduling": "policies",
+    "datasets": "data sets",
+    "users": "people",
+    "services": "service accounts",
+    "notification": "notices",
+    "notifications": "notices",
+    "simulator": "simulations",
+    "delegations": "who acts for whom",
+    "windows": "maintenance windows",
+    "audit": "who",
+}
 
 GOOD = {"name": "laptop", "scopes": ["jobs:read"], "expires_in_days": "30"}
 
@@ -83,3 +102,19 @@ def test_bad_input_is_named_at_its_field(client, alice, change, field):
     assert page.status_code == 200
     assert page.context["form"].errors[field]
     assert not ApiToken.objects.exists()
+
+
+def test_the_words_of_a_scope_name_all_that_it_opens():
+    words = dict(TokenForm().fields["scopes"].choices)
+    views = [getattr(pattern.callback, "cls", None) for pattern in urlpatterns]
+    methods = [getattr(view, verb, None) for view in views for verb in ("get", "post", "put")]
+    opens = {
+        (one.scope, one.operation_id.partition("_")[0])
+        for one in methods
+        if one is not None and hasattr(one, "operation_id")
+    }
+    # Reports and what they are made of are one word.
+    named = {(scope, noun) for scope, noun in opens if scope in words and scope != "costs:read"}
+    assert named
+    unsaid = [(scope, n) for scope, n in named if SAID.get(n, n) not in words[scope]]
+    assert sorted(unsaid) == []

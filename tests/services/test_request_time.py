@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.core import mail
@@ -13,7 +14,9 @@ from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.mailing.ending import notify_of_ends
 from scheduler.services.mailing.sending import MOST_TRIES, send_mails
 from scheduler.services.requesting import reminding
+from scheduler.services.requesting.policies import set_request_policy
 from scheduler.services.requesting.reminding import renew_request, tend_requests
+from scheduler.services.requesting.rights import may_decide
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.limits import set_quota
 from scheduler.states import JobState
@@ -54,6 +57,31 @@ def test_half_way_a_reminder_once_and_at_the_end_it_goes_up(cluster, root, proje
     assert any("waits for you" in subject for subject in to(root))
     # The administrator decides in the lead's stead: one person, and not the asker.
     assert decide(root, asked, now=at(50 * HOUR_S)).state == "approved"
+
+
+def test_where_one_person_keeps_the_books_and_administers_they_decide_in_the_leads_stead(
+    cluster, root, team, project, alice, lead
+):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    set_request_policy(actor=root, money_limit=Decimal(1), now=at(0))
+    asked = ask(alice, project)
+    assert asked.route == ["lead", "finance"]
+    assert tend_requests(now=at(48 * HOUR_S))["escalated"] == 1
+    asked.refresh_from_db()
+    assert asked.route == ["admin"] and may_decide(root, asked)
+    assert decide(root, asked, now=at(50 * HOUR_S)).state == "approved"
+
+
+def test_what_the_only_administrator_asked_for_stays_with_the_lead(
+    cluster, root, team, project, lead
+):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    asked = ask(root, project)
+    assert asked.route == ["lead"]
+    assert [tend_requests(now=at(hours * HOUR_S))["escalated"] for hours in (48, 49)] == [1, 0]
+    asked.refresh_from_db()
+    assert asked.route == ["lead"] and may_decide(lead, asked)
+    assert sum("nobody else can decide" in subject for subject in to(lead)) == 1
 
 
 def test_who_acts_for_the_lead_is_asked_before_an_administrator(

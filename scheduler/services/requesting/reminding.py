@@ -11,7 +11,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import Budget, QuotaRequest
 from scheduler.selectors.requesting.rules import routing_of
-from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.amounts import BUDGET_KINDS, budget_at
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.granting import take_back
@@ -22,7 +22,7 @@ from scheduler.services.requesting.rights import (
     have_said_yes,
     owner_of,
 )
-from scheduler.services.requesting.routing import enter_step
+from scheduler.services.requesting.routing import enter_step, that_people_can_take
 from scheduler.services.requesting.timeline import (
     link_to,
     mail,
@@ -106,8 +106,9 @@ def _escalate(request: QuotaRequest, now: datetime) -> bool:
     if request.state == RequestState.LEAD_REVIEW:
         if request.escalated_at is None and _ask_deputies(request, now):
             return True
-        left = [ReviewStep(step) for step in request.route[1:]]
-        steps = left if ReviewStep.ADMIN in left else [ReviewStep.ADMIN, *left]
+        steps = _without_lead(request)
+        if not steps:
+            return _tell_lead_again(request, now)
         if not enter_step(request, steps, routing_of(request.kind).sla_hours, now=now):
             return False
         note(request, "escalated", actor=None, now=now, text="No lead has answered in time.")
@@ -130,6 +131,27 @@ def _escalate(request: QuotaRequest, now: datetime) -> bool:
         now=now,
     )
     note(request, "escalated", actor=None, now=now, text="Nobody has answered in time.")
+    return True
+
+
+def _without_lead(request: QuotaRequest) -> list[ReviewStep]:
+    """The steps once no lead has answered, each of which another person can take; else none."""
+    left = [ReviewStep(step) for step in request.route[1:]]
+    steps = left if ReviewStep.ADMIN in left else [ReviewStep.ADMIN, *left]
+    try:
+        return that_people_can_take(request, steps, besides=have_said_yes(request))
+    except Invalid:
+        return []
+
+
+def _tell_lead_again(request: QuotaRequest, now: datetime) -> bool:
+    """Once: nobody else could decide, so it stays where it is."""
+    if request.escalated_at is not None:
+        return False
+    QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now)
+    tell_deciders(request, "late", "is late, and nobody else can decide on it", now=now)
+    text = "No lead has answered in time, and nobody else can decide."
+    note(request, "escalated", actor=None, now=now, text=text)
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -66,12 +66,17 @@ def steps_for(
     is_dear = cost is not None and routing.money_limit is not None and cost > routing.money_limit
     if is_dear or (is_money and not is_within):
         steps.append(ReviewStep.FINANCE)
-    return _that_people_can_take(request, steps)
+    return that_people_can_take(request, steps)
 
 
-def _that_people_can_take(request: QuotaRequest, steps: list[ReviewStep]) -> list[ReviewStep]:
-    """Leave out the lead where only the asker or administrators lead, and what is left over."""
-    out = askers(request)
+def that_people_can_take(
+    request: QuotaRequest, steps: list[ReviewStep], *, besides: Set[int] = frozenset()
+) -> list[ReviewStep]:
+    """Leave out the lead where only the asker or administrators lead, and what is left over.
+
+    `besides`: ids of more people who have had their say. Raises Invalid where nobody is left.
+    """
+    out = askers(request) | besides
     people = {step: deciders(step, request.team) - out for step in ReviewStep}
     # An administrator may do all that leads may; that makes no lead of them.
     if ReviewStep.LEAD in steps and not people[ReviewStep.LEAD] - people[ReviewStep.ADMIN]:
