@@ -1,6 +1,6 @@
 /* A stand-in for libnvidia-ml.so.1: two cards whose faults stand in the file $NVML_STUB_FAULTS,
-   one a line: "INDEX gone|lost|hot|ecc|process|screen|memory N" (memory in MiB; 256 more are reserved
-   for the driver; gone cards have no handle either) or "INDEX xid CODE", which is told once a library.
+   one a line: "INDEX gone|lost|hot|ecc|process|screen|memory|deaf|dark N" (memory in MiB; 256 more are reserved
+   for the driver; gone cards have no handle either, deaf ones tell no Xid, dark ones no power) or "INDEX xid CODE", which is told once a library.
    The second card's driver is old. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ typedef struct { unsigned version; unsigned long long total, reserved, free, use
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } process;
 
 static card cards[2] = {{0}, {1}};
-static int told[2];
+static int told[2], heard[2];
 
 static long fault(const card *c, const char *kind) {
     const char *path = getenv("NVML_STUB_FAULTS");
@@ -54,7 +54,10 @@ int nvmlDeviceGetMemoryInfo_v2(card *c, memory *m) {
     return OK;
 }
 int nvmlDeviceGetUtilizationRates(card *c, unsigned *u) { u[0] = 37; u[1] = 5; return fault(c, "lost") ? LOST : OK; }
-int nvmlDeviceGetPowerUsage(card *c, unsigned *w) { *w = 61000; return fault(c, "lost") ? LOST : OK; }
+int nvmlDeviceGetPowerUsage(card *c, unsigned *w) {
+    *w = 61000;
+    return fault(c, "lost") ? LOST : fault(c, "dark") ? NOT_SUPPORTED : OK;
+}
 int nvmlDeviceGetTemperature(card *c, unsigned sensor, unsigned *t) {
     (void)sensor;
     *t = fault(c, "hot") ? (unsigned)fault(c, "hot") : 40;
@@ -82,12 +85,16 @@ static int processes(card *c, const char *kind, unsigned *n, process *p) {
 int nvmlDeviceGetComputeRunningProcesses_v3(card *c, unsigned *n, process *p) { return processes(c, "process", n, p); }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(card *c, unsigned *n, process *p) { return processes(c, "screen", n, p); }
 int nvmlEventSetCreate(void **set) { *set = told; return OK; }
-int nvmlDeviceRegisterEvents(card *c, unsigned long long types, void *set) { (void)c; (void)set; return types == 8 ? OK : NOT_SUPPORTED; }
+int nvmlDeviceRegisterEvents(card *c, unsigned long long types, void *set) {
+    (void)set;
+    heard[c->index] = types == 8 && !fault(c, "deaf");
+    return heard[c->index] ? OK : NOT_SUPPORTED;
+}
 int nvmlEventSetWait_v2(void *set, event *e, unsigned ms) {
     (void)set; (void)ms;
     for (int i = 0; i < 2; i++) {
         long code = fault(&cards[i], "xid");
-        if (code && told[i] != (int)code) {
+        if (code && heard[i] && told[i] != (int)code) {
             told[i] = (int)code;
             e->device = &cards[i]; e->type = 8; e->data = (unsigned long long)code; e->gi = e->ci = 0;
             return OK;

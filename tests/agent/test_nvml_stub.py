@@ -115,6 +115,16 @@ def test_an_xid_is_told_once_and_a_programs_own_never(library: Path, tmp_path: P
     assert [[fault[1] for fault in turn[0]] for turn in said["turns"]] == [["xid"], [], []]
 
 
+def test_a_card_that_lacks_something_keeps_nothing_from_the_others(
+    library: Path, tmp_path: Path
+) -> None:
+    faults = "0 deaf 1\n0 dark 1\n"
+    said = ask(library, tmp_path, (faults + "1 xid 79", []), before=faults)
+    [[found, samples]] = said["turns"]
+    assert [fault[:2] for fault in found] == [["GPU-00000001", "xid"]]
+    assert samples == ["GPU-00000000", "GPU-00000001"]
+
+
 def test_processes_of_the_job_that_holds_the_card_are_no_fault(
     library: Path, tmp_path: Path
 ) -> None:

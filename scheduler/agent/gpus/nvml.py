@@ -118,10 +118,22 @@ class NvmlGpus:
             at=time.time(),
             gpu_percent=float(nvml.nvmlDeviceGetUtilizationRates(device).gpu),
             memory_used_mib=nvml.nvmlDeviceGetMemoryInfo(device).used // _MIB,
-            power_watts=nvml.nvmlDeviceGetPowerUsage(device) / 1000,
-            temperature_c=float(nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)),
+            power_watts=self._supported(nvml.nvmlDeviceGetPowerUsage, device) / 1000,
+            temperature_c=float(
+                self._supported(nvml.nvmlDeviceGetTemperature, device, nvml.NVML_TEMPERATURE_GPU)
+            ),
             fence=holder.fence if holder else None,
         )
+
+    def _supported(self, question: Any, *arguments: Any) -> Any:
+        """The answer; 0 from a card that never has one. Raises NVMLError for what is wrong now.
+
+        Not for how busy a card is: 0 would look like a job that does nothing.
+        """
+        try:
+            return question(*arguments)
+        except self._nvml.NVMLError_NotSupported:
+            return 0
 
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
         """Xid errors since the last call, and what each device shows now."""
@@ -155,15 +167,19 @@ class NvmlGpus:
         return (sys.executable, "-I", "-c", start, root, uuid)
 
     def _listen(self) -> Any:
-        """The set of events to look into; None where the driver has none."""
-        nvml = self._nvml
+        """The set of events to look into; None where no card tells any."""
+        nvml, hears = self._nvml, False
         try:
             events = nvml.nvmlEventSetCreate()
-            for device in self._devices:
-                nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
         except nvml.NVMLError:
             return None
-        return events
+        for uuid, device in zip(self._uuids, self._devices, strict=True):
+            try:
+                nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
+                hears = True
+            except nvml.NVMLError as error:
+                logger.warning("Xid errors of %s are not heard: %s", uuid, error)
+        return events if hears else None
 
     def _xids(self) -> Iterator[Fault]:
         nvml = self._nvml
