@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ import pytest
 from scheduler.agent.node.outputs import list_outputs
 from scheduler.states import EndReason
 from scheduler.wire.messages import Refusal
-from scheduler.wire.outputs import OUTPUT_PART
+from scheduler.wire.outputs import OUTPUT_PART, OutputList
 from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
@@ -127,3 +128,24 @@ def test_devices_sockets_and_files_of_others_are_named(tmp_path: Path) -> None:
     assert {one.name for one in found.refused} == {"socket", "sparse"}
     foreign = list_outputs(str(tmp_path), os.getuid() + 1)
     assert "another user" in {one.name: one.problem for one in foreign.refused}["mine"]
+
+
+def test_a_folder_that_becomes_a_link_is_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes there could have the agent name what only root may list."""
+    closed, folder = tmp_path / "closed", tmp_path / "outputs"
+    (folder / "inner").mkdir(parents=True)
+    closed.mkdir()
+    (closed / "name-of-root").write_text("x")
+    real = os.scandir
+
+    def and_then_swapped(place: int) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        found = list(real(place))
+        if not (folder / "inner").is_symlink():
+            (folder / "inner").rmdir()
+            (folder / "inner").symlink_to(closed)
+        return nullcontext(iter(found))
+
+    monkeypatch.setattr(os, "scandir", and_then_swapped)
+    assert list_outputs(str(folder), None) == OutputList()

@@ -7,10 +7,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
-from pathlib import Path
 
+from scheduler.agent.runtime.space.trees import opened
 from scheduler.wire.outputs import (
     MAX_OUTPUT_BYTES,
     MAX_OUTPUT_NAME,
@@ -42,7 +42,7 @@ def list_outputs(folder: str, uid: int | None) -> OutputList:
     """
     entries: list[OutputEntry] = []
     refused: list[OutputRefusal] = []
-    for seen, name in enumerate(_names_below(folder)):
+    for seen, name in enumerate(_all_names(folder)):
         if seen >= _MAX_SEEN or len(entries) >= MAX_OUTPUTS:
             problem = f"only the first {MAX_OUTPUTS} files are kept; put many into one archive"
             refused[MAX_OUTPUTS - 1 :] = [OutputRefusal("…", problem)]
@@ -93,22 +93,26 @@ def _entry(name: str, source: int) -> OutputEntry:
     return OutputEntry(name, offset, digest.hexdigest())
 
 
-def _names_below(folder: str, above: str = "", depth: int = 0) -> Iterator[str]:
+def _all_names(folder: str) -> Iterator[str]:
+    with suppress(OSError), opened(folder) as held:
+        yield from _names_below(held)
+
+
+def _names_below(folder: int, above: str = "", depth: int = 0) -> Iterator[str]:
     """Names of all but folders, from `folder` down, in order. Does not enter linked folders.
 
     Of a folder with more than anybody looks at, those that its file system has first.
     """
-    try:
-        with os.scandir(Path(folder, above)) as found:
-            inside = sorted(islice(found, _MAX_SEEN + 1), key=lambda one: one.name)
-    except OSError:
-        return
+    with os.scandir(folder) as found:
+        inside = sorted(islice(found, _MAX_SEEN + 1), key=lambda one: one.name)
     for one in inside:
         name = f"{above}/{one.name}" if above else one.name
         if not one.is_dir(follow_symlinks=False):
             yield name
         elif depth < _MAX_DEPTH:
-            yield from _names_below(folder, name, depth + 1)
+            # By descriptor: a name may have become a link meanwhile.
+            with suppress(OSError), opened(one.name, folder) as inner:
+                yield from _names_below(inner, name, depth + 1)
         else:
             yield f"{name}/"
 
