@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from dataclasses import replace
 
-from scheduler.agent.runtime import processes
+import pytest
+
+from scheduler.agent.runtime import children, processes
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment, StopOrder
 from tests.agent.conftest import Agent, assignment, wait_until
@@ -50,6 +54,32 @@ def test_cancel_sends_the_signal_and_leaves_a_notice_first(portal: Portal, agent
     notice = json.loads(log[log.index("{") : log.index("}") + 1])
     assert (notice["reason"], notice["grace_s"]) == ("cancelled_by_user", 5)
     assert notice["deadline"] == notice["at"] + 5 and "got it" in log
+
+
+def test_what_lies_in_the_notices_way_does_not_stop_the_guards_clock(
+    portal: Portal, agent: Agent
+) -> None:
+    """A pipe that nobody reads, under the name that the notice has at first."""
+    script = """
+    trap '' TERM; mkfifo ".preempt-notice.json.$PPID"
+    echo ready; while :; do sleep 0.05; done
+    """
+    order = assignment(script)
+    started(portal, agent, order)
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 1))
+    report = portal.ended("alpha", order.fence, timeout_s=10)
+    assert report.end_reason == EndReason.CANCELLED_BY_USER
+    work = agent.state / "attempts" / f"{order.fence}-0" / "work"
+    assert json.loads((work / "preempt-notice.json").read_text())["grace_s"] == 1
+
+
+def test_who_acts_as_the_jobs_user_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children, "_AS_USER_S", 0.2)
+    began = time.monotonic()
+    children.as_user(None, lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    assert 0.2 < time.monotonic() - began < 5
 
 
 def test_the_chosen_signal_is_used(portal: Portal, agent: Agent) -> None:

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import stat
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from scheduler.agent.runtime.space import mounts, sandbox
 # Enough for any data loader, few enough that a fork bomb stays inside its own user id.
 _MAX_PROCESSES = 16_384
 _OOM_SCORE_ADJUST = 500
+_AS_USER_S = 2.0
 _NODES_FAULT = "the node could not"
 # Python ignores the first two for itself, and a supervisor hears or ignores the others.
 _RESTORED = tuple(
@@ -85,7 +87,10 @@ def drop_to(uid: int | None) -> None:
 
 
 def as_user(uid: int | None, action: Callable[[], object]) -> None:
-    """Carry out `action` in a short-lived child that is `uid`: its files are not ours to touch."""
+    """Carry out `action` in a short-lived child that is `uid`: its files are not ours to touch.
+
+    Who is that user, too, could stop it or keep it waiting: it is given up after a while.
+    """
     pid = os.fork()
     if pid == 0:
         try:
@@ -93,7 +98,13 @@ def as_user(uid: int | None, action: Callable[[], object]) -> None:
             action()
         finally:
             os._exit(0)
-    os.waitpid(pid, 0)
+    give_up_at = time.monotonic() + _AS_USER_S
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() > give_up_at:
+            os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > give_up_at + _AS_USER_S:
+                return  # it hangs in the kernel
+        time.sleep(0.001)
 
 
 def _become_program(

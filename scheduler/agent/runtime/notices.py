@@ -12,6 +12,7 @@ from pathlib import Path
 from scheduler.agent.runtime.records import StopRecord
 
 NOTICE_FILE = "preempt-notice.json"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def wake_agent(address: str, fence: int) -> None:
@@ -28,7 +29,10 @@ def unreached(silence_s: float) -> str:
 
 
 def leave_notice(folder: str, order: StopRecord) -> None:
-    """For programs that cannot trap signals: a file in their own folder says what is coming."""
+    """For programs that cannot trap signals: a file in their own folder says what is coming.
+
+    Raises OSError. What the program put in its way is no file to write to.
+    """
     now = time.time()
     notice = {
         "reason": order.reason.value,
@@ -37,5 +41,8 @@ def leave_notice(folder: str, order: StopRecord) -> None:
         "deadline": now + order.grace_s,
     }
     fresh = Path(folder, f".{NOTICE_FILE}.{os.getpid()}")
-    fresh.write_text(json.dumps(notice))
+    fresh.unlink(missing_ok=True)
+    target = os.open(fresh, _NEW, 0o644)
+    with open(target, "w") as stream:
+        json.dump(notice, stream)
     os.rename(fresh, Path(folder, NOTICE_FILE))
