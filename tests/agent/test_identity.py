@@ -57,10 +57,34 @@ def test_the_same_job_keeps_its_files_over_attempts(portal: Portal, agent: Agent
     first = assignment(script)
     portal.outcome("alpha", first)
     kept = agent.state / "checkpoints" / str(first.job_id)
-    give_folder(str(kept), 60_999)  # as if another user id had been picked the first time
+    give_folder(
+        str(kept), 63_999, range(61_000, 65_000)
+    )  # as if another user id had been picked the first time
     second = assignment(script, job_id=first.job_id, attempt_number=2)
     _, log = portal.outcome("alpha", second)
     assert log.split() == ["1", "2"]
+
+
+@needs_root
+def test_only_what_jobs_and_the_agent_made_is_given(folder: Path) -> None:
+    """A hard link is enough to lay somebody's file into a folder, where the host allows that."""
+    foreign, place = folder / "foreign", folder / "given"
+    (place / "inner").mkdir(parents=True)
+    for owner in (0, 1, 61_005):
+        for name in (f"{owner}", f"inner/{owner}"):
+            (place / name).write_text("x")
+            os.chown(place / name, owner, owner)
+    for owner in (0, 61_005):
+        (folder / f"outer-{owner}").write_text("x")
+        os.chown(folder / f"outer-{owner}", owner, owner)
+        os.link(folder / f"outer-{owner}", place / f"linked-{owner}")
+    foreign.write_text("x")
+    (place / "link").symlink_to(foreign)
+    give_folder(str(place), 61_007, range(61_000, 61_010))
+    found = {str(one.relative_to(place)): one.lstat().st_uid for one in place.rglob("*")}
+    stay = {"1": 1, "inner/1": 1, "linked-0": 0}
+    assert found == {name: stay.get(name, 61_007) for name in found} and len(found) == 10
+    assert (foreign.stat().st_uid, place.stat().st_uid) == (0, 61_007)
 
 
 def _owners(agent: Agent, order: Assignment) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ may be anybody's: so what is over is the agent's, and no other user passes its t
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,11 +29,13 @@ def kept_folder(work: Path, kind: str, job_id: int) -> Path:
     return work / kind / str(job_id)
 
 
-def make_kept_folder(work: Path, kind: str, job_id: int, uid: int | None) -> Path:
-    """The same, made or given to `uid` with all in it; raises OSError."""
+def make_kept_folder(
+    work: Path, kind: str, job_id: int, uid: int | None, ids: Container[int]
+) -> Path:
+    """The same, made or given to `uid` with what users of `ids` left in it; raises OSError."""
     folder = kept_folder(work, kind, job_id)
     make_passable(folder.parent)
-    make_own(folder, uid)
+    make_own(folder, uid, ids)
     return folder
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import threading
 import time
 import zlib
+from collections.abc import Container
+from contextlib import suppress
 from pathlib import Path
 
 from scheduler.agent.runtime import processes
+from scheduler.agent.runtime.space.trees import opened, walk
 
 _SHARED_S = 0.1
 
@@ -24,6 +28,7 @@ class UidBook:
     def __init__(self, first: int, last: int) -> None:
         self.first = first
         self.last = last
+        self.ids = range(first, last + 1)
         # By fence, with the seed of its job; of those at rest the program is over.
         self._holders: dict[int, tuple[int, str]] = {}
         self._at_rest: set[int] = set()
@@ -99,23 +104,43 @@ def give(path: Path, uid: int | None) -> None:
         os.chown(path, uid, uid, follow_symlinks=False)
 
 
-def make_own(folder: Path, uid: int | None) -> None:
-    """Make a folder that is `uid`'s own; one that is there is given to it with all in it."""
+def make_own(folder: Path, uid: int | None, ids: Container[int] = ()) -> None:
+    """Make a folder that is `uid`'s own; one that is there is given to it with what jobs left."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if not folder.is_dir():
             raise
-        give_folder(str(folder), uid)
+        give_folder(str(folder), uid, ids)
     else:
         give(folder, uid)
 
 
-def give_folder(path: str, uid: int | None) -> None:
-    """Make a folder and all in it `uid`'s own; None leaves it as it is. Follows no link."""
-    if uid is None or os.stat(path).st_uid == uid:
+def give_folder(path: str, uid: int | None, ids: Container[int]) -> None:
+    """Make a folder `uid`'s own with all in it that a user of `ids`, or the agent, has made.
+
+    None leaves it as it is. Follows no link, and leaves what lies deeper than it walks.
+    """
+    if uid is None:
         return
-    for _, folders, files, folder in os.fwalk(path):
-        os.fchown(folder, uid, uid)
-        for name in (*folders, *files):
-            os.chown(name, uid, uid, dir_fd=folder, follow_symlinks=False)
+    with opened(path) as top:
+        if os.fstat(top).st_uid == uid:
+            return
+        for above, name in walk(top):
+            with suppress(FileNotFoundError):
+                _give_entry(above, name, uid, ids)
+        # Last: an agent that ends before begins anew.
+        os.fchown(top, uid, uid)
+
+
+def _give_entry(above: int, name: str, uid: int, ids: Container[int]) -> None:
+    """By descriptor, so that what was looked at is what is given."""
+    held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        status = os.fstat(held)
+        # A file of the agent's user with a second name may have that one in /etc.
+        is_alone = stat.S_ISDIR(status.st_mode) or status.st_nlink == 1
+        if status.st_uid in ids or (status.st_uid == os.geteuid() and is_alone):
+            os.chown(f"/proc/self/fd/{held}", uid, uid)
+    finally:
+        os.close(held)

@@ -86,12 +86,12 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         ground.is_stopped,
     )
     code = fetch_code(launch.code, root / "code", rules)
-    checkpoint = _checkpoint_folder(options.work, assignment, uid)
+    checkpoint = _checkpoint_folder(assignment, ground, uid)
     found = _resume_point(assignment, ground, str(checkpoint), uid)
     places = Places(
         work=str(root / "work"),
         scratch=str(root / "scratch"),
-        output=str(make_kept_folder(options.work, OUTPUTS, assignment.job_id, uid)),
+        output=str(_kept_folder(OUTPUTS, assignment, ground, uid)),
         checkpoint=str(checkpoint),
         resume_from=found.path,
     )
@@ -263,12 +263,17 @@ def _script_command(script: str, root: Path, uid: int | None) -> tuple[str, ...]
     return (str(path),) if text.startswith("#!") else ("/bin/sh", str(path))
 
 
-def _checkpoint_folder(work: Path, assignment: Assignment, uid: int | None) -> Path:
+def _checkpoint_folder(assignment: Assignment, ground: Ground, uid: int | None) -> Path:
     wish = assignment.launch.checkpoint_dir
     if not wish:
-        return make_kept_folder(work, CHECKPOINTS, assignment.job_id, uid)
+        return _kept_folder(CHECKPOINTS, assignment, ground, uid)
     _make_as_user(wish, uid)
     return Path(wish)
+
+
+def _kept_folder(kind: str, assignment: Assignment, ground: Ground, uid: int | None) -> Path:
+    ids = ground.uids.ids if ground.uids is not None else ()
+    return make_kept_folder(ground.options.work, kind, assignment.job_id, uid, ids)
 
 
 def _make_as_user(folder: str, uid: int | None) -> None:
