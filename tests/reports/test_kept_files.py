@@ -6,6 +6,7 @@ import csv
 import hashlib
 import http.client
 import io
+import json
 import zipfile
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 from django.core.files.storage import default_storage
+from django.core.management import call_command
 from django.utils import timezone
 
 from accounts.models import AuditEvent
@@ -255,3 +257,15 @@ def test_a_file_goes_with_the_right_it_was_made_with(client, root, carol, closed
     ReportFile.objects.filter(pk=row.pk).update(slug="gone")
     assert report_files_of(carol) == []
     assert client.get(f"/finance/exports/{row.pk}/").status_code == 404
+
+
+def test_the_command_deletes_files_of_reports_as_the_task_does(root, capsys):
+    row = ReportFile.objects.create(
+        asked_by=root, asked_at=timezone.now(), slug="focus", period="2026-01", file_format="1.3",
+        made_at=timezone.now() - timedelta(days=4000), path="reports/none",
+    )  # fmt: skip
+    for words, pruned in ((["--dry-run"], False), ([], True)):
+        call_command("prune", *words)
+        assert json.loads(capsys.readouterr().out)["reports"] == 1
+        row.refresh_from_db()
+        assert (row.pruned_at is not None) is pruned

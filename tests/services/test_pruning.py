@@ -23,7 +23,9 @@ from scheduler.models import (
 from scheduler.selectors.logs import read_log
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.errors import Forbidden, Invalid, NotFound
+from scheduler.services.kept import pruning
 from scheduler.services.kept.pruning import Pruned, prune_kept, set_retention, would_prune
+from scheduler.services.kept.reports import prune_report_files
 from scheduler.services.logs import log_folder
 from scheduler.services.telemetry import prune_telemetry
 from tests import scenes
@@ -109,6 +111,43 @@ def test_pruning_that_was_cut_short_is_finished_the_next_time(over, monkeypatch)
     assert not LogChunk.objects.exists()
 
 
+def test_what_cannot_be_deleted_is_due_again_and_in_nobodys_way(
+    over, cluster, alice, project, root, monkeypatch
+):
+    other = start(submit(alice, project), cluster.node(2))
+    sync(cluster.node(2), running(other))
+    write_log(cluster.node(2), other, b"one\n")
+    write_output(cluster.node(2), other, "b", b"abc", now=NOON)
+    sync(cluster.node(2), ended(other, log_size=4), now=NOON)
+    for path in ("reports/a", "reports/b"):
+        default_storage.save(path, ContentFile(b"x"))
+        ReportFile.objects.create(
+            asked_by=root, asked_at=NOON, slug="focus", period="2026-01", file_format="1.3",
+            made_at=NOON, path=path,
+        )  # fmt: skip
+    file, later = over.outputs.get(), NOON + 4000 * DAY
+    stuck = (LogChunk.objects.filter(placement__attempt__job=over).earliest("pk").path,
+             file.part_path(0), "reports/a")  # fmt: skip
+    delete = default_storage.delete
+
+    def refusing(name):
+        if name in stuck:
+            raise PermissionError("read-only")
+        delete(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(default_storage, "delete", refusing)
+        patched.setattr(pruning, "BATCH", 1)
+        assert prune_kept(now=later) == Pruned(1, 1, 7)
+        assert prune_report_files(now=later) == 1
+    file.refresh_from_db()
+    assert (file.pruned_at, file.stored) == (None, 3)
+    assert all(map(default_storage.exists, stuck))
+    assert prune_kept(now=later) == Pruned(1, 1, 9)
+    assert prune_report_files(now=later) == 1
+    assert not any(map(default_storage.exists, stuck))
+
+
 def test_the_command_says_what_would_go(over, lead, project, capsys):
     call_command("prune", "--project", project.path, "--by", lead.username, "--file-days", "7")
     assert json.loads(capsys.readouterr().out)["file_days"] == 7
@@ -133,18 +172,6 @@ def test_a_trial_of_the_command_sets_no_days(over, lead, project, capsys):
     assert (kept.log_days, kept.file_days, kept.version) == (500, 500, 2)
     with pytest.raises(CommandError, match="log_days"):
         call_command(*words, "--log-days", "0")
-
-
-def test_the_command_deletes_files_of_reports_as_the_task_does(root, capsys, db):
-    row = ReportFile.objects.create(
-        asked_by=root, asked_at=NOON, slug="focus", period="2026-01", file_format="1.3",
-        made_at=NOON - 4000 * DAY, path="reports/none",
-    )  # fmt: skip
-    for words, pruned in ((["--dry-run"], False), ([], True)):
-        call_command("prune", *words)
-        assert json.loads(capsys.readouterr().out)["reports"] == 1
-        row.refresh_from_db()
-        assert (row.pruned_at is not None) is pruned
 
 
 def test_readings_become_hours_and_charts_go_on(cluster, alice, project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -28,6 +29,8 @@ from scheduler.wire.outputs import (
     OutputWish,
     problem_of_name,
 )
+
+logger = logging.getLogger(__name__)
 
 _MIB = 1024 * 1024
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -65,7 +68,7 @@ def take_output_list(
             if one.size == 0 and not one.problem:
                 one.completed_at = one.told_at
         OutputFile.objects.bulk_create(fresh)
-        transaction.on_commit(lambda: remove_bytes(stale))
+        transaction.on_commit(lambda: _drop_bytes(stale))
         events.publish_on_commit(f"job:{job_id}", "outputs")
     wanted = OutputFile.objects.filter(
         job=job_id, rank=rank, problem="", completed_at=None, name__in=[one.name for one in told]
@@ -121,16 +124,21 @@ def read_parts(row: OutputFile, offset: int = 0) -> Iterator[bytes]:
             yield file.read()[max(0, offset - at) :]
 
 
-def remove_bytes(rows: Iterable[OutputFile]) -> int:
-    """Delete what is stored of these files; returns the number of bytes."""
-    removed = 0
+def delete_bytes(row: OutputFile) -> None:
+    """Delete what is stored of this file; raises OSError for what cannot be deleted."""
+    # One part more than is noted: a part is stored before its row knows of it.
+    for at in range(0, min(row.size, row.stored + OUTPUT_PART), OUTPUT_PART):
+        with suppress(FileNotFoundError):
+            default_storage.delete(row.part_path(at))
+
+
+def _drop_bytes(rows: Iterable[OutputFile]) -> None:
+    """The same for rows that say something else by now: what cannot be deleted stays behind."""
     for row in rows:
-        # One part more than is noted: a part is stored before its row knows of it.
-        for at in range(0, min(row.size, row.stored + OUTPUT_PART), OUTPUT_PART):
-            with suppress(OSError):
-                default_storage.delete(row.part_path(at))
-        removed += row.stored
-    return removed
+        try:
+            delete_bytes(row)
+        except OSError as problem:
+            logger.warning("bytes of output %s could not be deleted: %s", row.name, problem)
 
 
 def _conclude(row: OutputFile, now: datetime) -> None:
@@ -142,7 +150,7 @@ def _conclude(row: OutputFile, now: datetime) -> None:
         events.publish_on_commit(f"job:{row.job_id}", "outputs")
         return
     row.stored = row.size
-    remove_bytes([row])
+    _drop_bytes([row])
     OutputFile.objects.filter(pk=row.pk).update(stored=0, problem=_CHANGED)
     raise Conflict(f"{row.name}: {_CHANGED}.", code="output_changed")
 

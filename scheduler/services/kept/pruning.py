@@ -7,10 +7,12 @@ speaks for go by their own age. A job's last confirmed checkpoint stays, however
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.core.files.storage import default_storage
@@ -32,9 +34,11 @@ from scheduler.models import (
     Retention,
 )
 from scheduler.services.errors import Forbidden, Invalid, NotFound
-from scheduler.services.kept.outputs import remove_bytes
+from scheduler.services.kept.outputs import delete_bytes
 from scheduler.services.logs import log_folder
 from scheduler.states import FINAL_JOB_STATES
+
+logger = logging.getLogger(__name__)
 
 BATCH = 200
 _ROWS = 5000
@@ -100,15 +104,20 @@ def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
     attempts, hours = _due_attempts(now), _old_hours(now)
     if dry_run:
         return _count(logs, files, attempts, hours.count())
-    done_logs = done_files = done_bytes = done_samples = 0
-    while batch := list(logs[:BATCH]):
-        done_bytes += _prune_logs(batch, now)
-        done_logs += len(batch)
-    while rows := list(files[:BATCH]):
-        done_bytes += remove_bytes(rows)
+    done_logs = done_files = done_bytes = done_samples = last = 0
+    # What cannot be deleted now is passed by, and due again the next time.
+    while batch := list(logs.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1].pk
+        count, size = _prune_logs(batch, now)
+        done_logs, done_bytes = done_logs + count, done_bytes + size
+    last = 0
+    while rows := list(files.filter(pk__gt=last)[:BATCH]):
+        last = rows[-1].pk
         # Bytes first: who is killed in between deletes nothing twice and forgets nothing.
-        OutputFile.objects.filter(pk__in=[row.pk for row in rows]).update(pruned_at=now, stored=0)
-        done_files += len(rows)
+        gone = [row for row in rows if _is_deleted(partial(delete_bytes, row))]
+        OutputFile.objects.filter(pk__in=[row.pk for row in gone]).update(pruned_at=now, stored=0)
+        done_files += len(gone)
+        done_bytes += sum(row.stored for row in gone)
     while ids := list(attempts.values_list("pk", flat=True)[:BATCH]):
         done_samples += sum(each.delete()[0] for each in _readings_of(ids))
     while ids := list(hours.values_list("pk", flat=True)[:_ROWS]):
@@ -226,24 +235,39 @@ def _ended_before(job: str, days: int, now: datetime, project: Project | int | N
     return over & Q(**{f"{job}project": project}) if project is not None else over
 
 
-def _prune_logs(batch: Sequence[Placement], now: datetime) -> int:
-    """Show the logs as empty, then delete their bytes, then their rows; returns the bytes."""
+def _prune_logs(batch: Sequence[Placement], now: datetime) -> tuple[int, int]:
+    """Show the logs as empty, then delete their bytes, then their rows; returns how many went and
+    their bytes."""
     keys = [placement.pk for placement in batch]
     Placement.objects.filter(pk__in=keys).update(log_pruned_at=now, log_size=0, log_lines=0)
-    removed = 0
-    for path, size in LogChunk.objects.filter(placement__in=keys).values_list("path", "size"):
-        with suppress(OSError):
-            default_storage.delete(path)
-        removed += size
-    for placement in batch:
-        _empty(log_folder(placement.attempt_id, placement.rank))
-    LogChunk.objects.filter(placement__in=keys).delete()
-    return removed
+    chunks: dict[int, list[LogChunk]] = {key: [] for key in keys}
+    for chunk in LogChunk.objects.filter(placement__in=keys):
+        chunks[chunk.placement_id].append(chunk)
+    gone = [
+        placement.pk
+        for placement in batch
+        if _is_deleted(partial(_delete_log, placement, chunks[placement.pk]))
+    ]
+    LogChunk.objects.filter(placement__in=gone).delete()
+    return len(gone), sum(chunk.size for key in gone for chunk in chunks[key])
 
 
-def _empty(folder: str) -> None:
-    """Delete what no row names: pieces that came too late, and what a crash left behind."""
-    with suppress(OSError):
+def _is_deleted(delete: Callable[[], None]) -> bool:
+    try:
+        delete()
+    except OSError as problem:
+        logger.warning("something kept for long enough could not be deleted: %s", problem)
+        return False
+    return True
+
+
+def _delete_log(placement: Placement, chunks: Sequence[LogChunk]) -> None:
+    """Its pieces and what no row names: pieces that came too late, and what a crash left."""
+    folder = log_folder(placement.attempt_id, placement.rank)
+    for chunk in chunks:
+        with suppress(FileNotFoundError):
+            default_storage.delete(chunk.path)
+    with suppress(FileNotFoundError):
         for name in default_storage.listdir(folder)[1]:
             default_storage.delete(f"{folder}/{name}")
         default_storage.delete(folder)

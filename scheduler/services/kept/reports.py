@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from scheduler.models import ReportFile
 from scheduler.selectors.books.catalogue import may_open, report_named
 from scheduler.selectors.books.scope import scope_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+
+logger = logging.getLogger(__name__)
 
 FOCUS = "focus"
 MOST_WAITING = 10
@@ -165,7 +168,12 @@ def prune_report_files(*, now: datetime) -> int:
     """Delete the bytes of files that are due; returns how many."""
     count = 0
     for row in due_report_files(now=now).order_by("pk").iterator():
-        with suppress(FileNotFoundError):
-            default_storage.delete(row.path)
+        try:
+            with suppress(FileNotFoundError):
+                default_storage.delete(row.path)
+        except OSError as problem:
+            # Due again the next time, and in no other's way.
+            logger.warning("report file %s could not be deleted: %s", row.pk, problem)
+            continue
         count += ReportFile.objects.filter(pk=row.pk).update(pruned_at=now)
     return count
