@@ -33,10 +33,10 @@ def submit(
     key, is_followed = given["key"], given["is_followed"]
     with Api(load_config()) as api:
         raw = spec.read_file(file) if file else b""
+        held = _held_by(api, template) if template else ()
         if is_batch_script(raw):
             project, even_if_lost = given["project"] or "", given["even_if_lost"]
-            raw = read_batch(file, raw, api, project=project, even_if_lost=even_if_lost)
-        held = _held_by(api, template) if template else ()
+            raw = read_batch(file, raw, api, project=project, even_if_lost=even_if_lost, held=held)
         content, kind = spec.content_of(file, raw, fields, command, api, held)
         query = {"template": template or None}
         if given["dry_run"]:

@@ -85,7 +85,12 @@ class JobForm(forms.Form):
     session_idle = _text("Stop when idle for", "Nobody uses it, and its GPUs rest. Like 30m.")
     name = _text("Name", required=True, maxlength=128, placeholder="digits-baseline")
     project = forms.ChoiceField(label="Project", choices=())
-    description = _text("Description", "What it is for; shown on the job's page.")
+    description = forms.CharField(
+        label="Description",
+        help_text="What it is for; shown on the job's page.",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
     command = _lines("Command", "Split as a shell does; no shell runs it.", 2, "python train.py")
     script = _lines(
         "Script", "Instead of a command: run by its first line (#!) or by sh.", 6, "#!/bin/sh"

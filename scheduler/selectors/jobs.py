@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, TextField
 from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KeyTransform
+from django.db.models.functions import Cast
 
 from accounts.errors import NotFound
 from accounts.models import Project, User
@@ -156,7 +157,11 @@ def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:
         in_all = jobs.alias(gpus_in_all=F("nodes") * F("gpus_per_node"))
         jobs = in_all.filter(gpus_in_all__range=wanted.gpus)
     if wanted.gpu_model:
-        jobs = jobs.filter(gpu_model__icontains=wanted.gpu_model)
+        word = wanted.gpu_model
+        # One model, or one of several in an order.
+        jobs = jobs.alias(models=Cast("gpu_models", TextField())).filter(
+            Q(gpu_model__icontains=word) | Q(models__icontains=word)
+        )
     if wanted.label is not None:
         key, value = wanted.label
         said = jobs.alias(label_said=KeyTransform(key, KeyTransform("labels", "spec")))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from portal.forms.grammar.jobs import EXAMPLES, parse_job_query
 from portal.forms.grammar.terms import MAX_CHARS, Filter, FilterError, Term, parse, write
+from scheduler.models import Job
 from tests import scenes
 from tests.scenes import NOON
 
@@ -65,6 +66,15 @@ def test_every_example_is_right_and_chips_take_one_away():
     assert query.wanted.gpus == (8, 1_000_000)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("state:held state:queued", "join the values with a comma"), ("gpus:1 gpus:2", "keep one")],
+)
+def test_a_term_that_is_given_twice_says_what_helps(text, words):
+    (problem,) = parse_job_query(text, now=NOON).problems
+    assert problem.endswith(f"is given twice; {words}.")
+
+
 @pytest.mark.django_db
 def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project):
     scenes.build_cluster(root, nodes=2, gpus=4)
@@ -72,6 +82,7 @@ def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project
     labels = {"exp": "llm3", "k": "a b"}
     small = scenes.submit(alice, project, name="small", labels=labels, now=now)
     large = scenes.submit(alice, project, name="large one", gpus_per_node=4, nodes=2, now=now)
+    Job.objects.filter(pk=large.pk).update(gpu_models=["NVIDIA H100 80GB", "Apex 9"])
     client.force_login(alice)
     asked = {
         "gpus:>=8": {large.pk},
@@ -82,6 +93,7 @@ def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project
         "label:exp": {small.pk},
         "label:exp=other": set(),
         "flavor:nothing": set(),
+        "flavor:apex": {large.pk},
         '"large one"': {large.pk},
         "created:7d user:me": {small.pk, large.pk},
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -95,11 +97,17 @@ def test_a_job_that_begins_later_says_when(client, alice, project, yard):
 
 def test_the_composer_submits_an_array(client, alice, project, yard):
     client.force_login(alice)
-    data = form_data(project, array_range="0-4", array_parallel="2", gpus_per_node="0")
+    more = {"array_range": "0-4", "array_parallel": "2", "gpus_per_node": "0"}
+    data = form_data(project, description="two\r\nlines", **more)
     made = client.post(reverse("jobs:submit"), data)
     job_set = JobSet.objects.get()
     assert made.url == reverse("sets:detail", args=[job_set.pk])
-    assert (job_set.size, job_set.max_parallel, job_set.tasks.first().gpus) == (5, 2, 0)
+    task = job_set.tasks.first()
+    assert (job_set.size, job_set.max_parallel, task.gpus) == (5, 2, 0)
+    # Fields of one line lose the ends of lines.
+    assert task.spec["description"] == "two\nlines"
+    again = client.get(reverse("jobs:submit"), {"clone": task.pk}).content.decode()
+    assert re.search(r'<textarea name="description"[^>]*>\s*two\nlines</textarea>', again)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from portal.pages import nodes as node_pages
 from scheduler.models import Job
+from scheduler.selectors.saved import visible_views
+from scheduler.services.saved import save_view, set_default
 from tests import scenes
 from tests.pages.test_budgets import statements
 from tests.requesting import ask
@@ -109,6 +111,17 @@ def test_a_saved_view_keeps_its_order(client, alice, line):
     client.force_login(alice)
     sent = {"table": "jobs", "name": "Largest", "query": "sort=-gpus&cursor=x"}
     assert client.post(reverse("views:save"), sent).url.endswith("?sort=-gpus")
+
+
+def test_a_saved_view_of_everything_opens_beside_a_default_one(client, alice, line):
+    client.force_login(alice)
+    save_view(actor=alice, table="jobs", name="Mine", query="q=user%3Ame")
+    set_default(actor=alice, view=visible_views(alice).get(), is_default=True)
+    made = client.post(reverse("views:save"), {"table": "jobs", "name": "All", "query": ""})
+    page = client.get(made.url)
+    assert page.status_code == 200
+    (tab,) = [tab for tab in page.context["views"].tabs if tab.view.name == "All"]
+    assert tab.is_current and client.get(tab.url).status_code == 200
 
 
 @pytest.mark.parametrize("wrong", ["colour", "--gpus", "-", "<b>", "submitted;", "\x00"])

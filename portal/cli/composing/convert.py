@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -42,10 +43,19 @@ def is_batch_script(raw: bytes) -> bool:
     return _DIRECTIVE.search(raw) is not None
 
 
-def read_batch(file: str, raw: bytes, api: Api, *, project: str = "", even_if_lost: bool) -> bytes:
+def read_batch(
+    file: str,
+    raw: bytes,
+    api: Api,
+    *,
+    project: str = "",
+    even_if_lost: bool,
+    held: Collection[str] = (),
+) -> bytes:
     """The job of a script as JSON, its remarks told; raises Failure when any would be lost.
 
-    `project` pays, else what the script or the caller's own choice says.
+    `project` pays, else what the script or the caller's own choice says. Of the fields that are
+    `held` by a template, a name and a project that the script does not say are left to it.
     """
     try:
         found = api.post("/jobs/convert/", {"text": raw.decode()})
@@ -59,9 +69,11 @@ def read_batch(file: str, raw: bytes, api: Api, *, project: str = "", even_if_lo
             remedy="Mend the script, or submit it all the same with --even-if-lost.",
         )
     document = dict(found["spec"])
-    if document["name"] == "job" and file != "-":
+    if document["name"] == "job" and "name" in held:
+        del document["name"]
+    elif document["name"] == "job" and file != "-":
         document["name"] = PurePath(file).stem[:128] or "job"
-    if project or "project" not in document:
+    if project or not {"project"} & {*document, *held}:
         document["project"] = project or spec.usual_project(api)
     return json.dumps(document, ensure_ascii=False).encode()
 

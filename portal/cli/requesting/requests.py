@@ -83,7 +83,11 @@ def ask(
     if kind == "reservation" and hours is None:
         raise typer.BadParameter("say for how many hours it is booked", param_hint="--hours")
     start = _moment(begin, "--from") if begin else datetime.now(UTC)
-    lasts = timedelta(days=days) if hours is None else timedelta(hours=hours)
+    try:
+        until = start + (timedelta(days=days) if hours is None else timedelta(hours=hours))
+    except (OverflowError, ValueError):
+        option = "--days" if hours is None else "--hours"
+        raise typer.BadParameter("is no time that it can last", param_hint=option) from None
     body: dict[str, Any] = {
         "owner": owner,
         "kind": kind,
@@ -93,7 +97,7 @@ def ask(
         "justification": why,
         "is_draft": draft,
         "valid_from": start.isoformat() if begin else None,
-        "valid_until": (start + lasts).isoformat(),
+        "valid_until": until.isoformat(),
     }
     _post("/requests/", body, as_json)
 

@@ -75,7 +75,8 @@ def parse_job_query(text: str, *, now: datetime) -> JobQuery:
         if not term.key:
             continue
         if term.key in seen:
-            query.problems.append(f"{term.key}: is given twice; join the values with a comma.")
+            remedy = "join the values with a comma" if term.key == "state" else "keep one"
+            query.problems.append(f"{term.key}: is given twice; {remedy}.")
             continue
         seen.add(term.key)
         query.chips.append(Chip(term.key, term.value, write(found.without(term))))

@@ -21,6 +21,8 @@ from scheduler.services.saved import delete_view, rename_view, save_view, set_de
 # A view of a report names it: `report=capacity&by=pool`; the index leads there.
 ROUTES = {"jobs": "jobs:list", "audit": "audit:list", "reports": "finance:index"}
 REPORT = "report"
+# A table asked for without any parameter opens with its default view.
+EVERYTHING = "q="
 # Where in the list one is, and in which shape it is asked for, belongs to no view.
 _NOT_KEPT = frozenset({"cursor", "top", "part", "after", "format"})
 
@@ -84,7 +86,9 @@ def report_views(request: HttpRequest, viewer: User) -> tuple[Tab, ...]:
 
 
 def _tabs(found: Around, base: str, here: str | None = None) -> tuple[Tab, ...]:
-    return tuple(Tab(view, f"{base}?{view.query}", view.query == here) for view in found.views)
+    return tuple(
+        Tab(view, f"{base}?{view.query or EVERYTHING}", view.query == here) for view in found.views
+    )
 
 
 def report_query(request: HttpRequest, slug: str) -> str:
@@ -118,7 +122,7 @@ def view_save(request: HttpRequest) -> HttpResponseBase:
         return f"Saved as {view.name}."
 
     back = said_and_back(request, act, ROUTES[table])
-    back["Location"] = f"{reverse(ROUTES[table])}?{query}" if query else back["Location"]
+    back["Location"] = f"{reverse(ROUTES[table])}?{query or EVERYTHING}"
     return back
 
 
@@ -141,5 +145,5 @@ def view_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         return f"{view.name} opens first." if action == "default" else "All of it opens first."
 
     back = said_and_back(request, act, ROUTES[view.table])
-    back["Location"] = f"{reverse(ROUTES[view.table])}?{view.query or 'q='}"
+    back["Location"] = f"{reverse(ROUTES[view.table])}?{view.query or EVERYTHING}"
     return back

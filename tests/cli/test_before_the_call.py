@@ -1,0 +1,49 @@
+"""What the command line makes of its words before it calls the portal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from portal.cli.__main__ import app
+from portal.cli.composing.convert import read_batch
+
+
+class Portal:
+    """Answers as the portal does for a script that says what `said` does."""
+
+    def __init__(self, **said: str) -> None:
+        self.spec = {"name": "job", "script": "echo \U0001f600\n", **said}
+
+    def post(self, path: str, body: object) -> dict[str, object]:
+        return {"spec": self.spec, "remarks": [], "lost": 0}
+
+    def everything(self, path: str) -> list[dict[str, object]]:
+        return [{"path": "vision/digits", "may_submit": True}]
+
+
+_NAMED = {"name": "mine", "project": "v/d"}
+
+
+@pytest.mark.parametrize(
+    ("said", "held", "expected"),
+    [
+        ({}, (), {"name": "run", "project": "vision/digits"}),
+        ({}, ("name", "project"), {}),
+        ({}, ("project",), {"name": "run"}),
+        (_NAMED, ("name", "project"), _NAMED),
+    ],
+)
+def test_a_template_names_what_the_script_does_not(monkeypatch, said, held, expected):
+    monkeypatch.delenv("TRAINYARD_PROJECT", raising=False)
+    raw = read_batch("/x/run.sbatch", b"", Portal(**said), even_if_lost=False, held=held)
+    assert json.loads(raw) == {"script": "echo \U0001f600\n", **expected}
+    assert "\U0001f600".encode() in raw
+
+
+@pytest.mark.parametrize("words", [("--days", "999999999"), ("--hours", "nan"), ("--hours", "inf")])
+def test_a_request_for_no_time_that_is_known_is_refused(words):
+    said = CliRunner().invoke(app, ["requests", "ask", "v/d", "1", "--why", "w", *words])
+    assert said.exit_code == 2 and words[0] in said.output
