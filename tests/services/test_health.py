@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.models import Device, Node, UsageEntry
+from scheduler.models import Device, Node
 from scheduler.services.errors import Conflict, Forbidden, Invalid
-from scheduler.services.jobs import cancel_job, pause_job
 from scheduler.services.nodes import drain_node, resume_node
 from scheduler.services.nodes.devices.by_hand import (
     act_on_device,
@@ -18,7 +17,7 @@ from scheduler.services.nodes.quarantine import quarantine_by_hand
 from scheduler.services.reaping import mark_silent
 from scheduler.services.sites.following import follow_windows
 from scheduler.services.sites.windows import plan_window
-from scheduler.states import DeviceHealth, EndReason, JobState, NodeState, Trouble, end_sentence
+from scheduler.states import DeviceHealth, EndReason, JobState, NodeState, Trouble
 from scheduler.wire.messages import DeviceCheck, TroubleReport
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, states, submit, sync
@@ -72,23 +71,6 @@ def test_who_runs_on_it_is_stopped_and_tried_again_for_free(node, alice, project
     attempt.refresh_from_db()
     assert attempt.end_reason == EndReason.DEVICE_FAILED
     assert (job.state, job.user_retries_used, job.free_retries_used) == (JobState.QUEUED, 0, 1)
-
-
-@pytest.mark.parametrize("end", ["cancelled", "held"])
-def test_who_is_cancelled_or_paused_while_stopped_for_a_gpu_pays_nothing(node, alice, project, end):
-    job = submit(alice, project, gpus_per_node=1)
-    attempt = start(job, node)
-    sync(node, running(attempt))
-    tell(node, wrong(gpu(node), "lost", fence=attempt.pk), now=at(5))
-    job.refresh_from_db()
-    (cancel_job if end == "cancelled" else pause_job)(actor=alice, job=job, now=at(6))
-    sync(node, ended(attempt, reason=EndReason.CANCELLED_BY_USER, exit_code=143), now=at(100))
-    job.refresh_from_db()
-    attempt.refresh_from_db()
-    assert (job.state, attempt.end_reason) == (end, EndReason.DEVICE_FAILED)
-    assert sum(UsageEntry.objects.values_list("gpu_seconds", flat=True)) == 0
-    if end == "cancelled":
-        assert end_sentence(job.end_reason, job.end_facts) == "Cancelled by Alice."
 
 
 def test_a_hot_gpu_lets_its_program_go_on(node, alice, project):

@@ -128,9 +128,8 @@ def load_snapshot(
     kept: Kept | None = None,
     moves: bool = False,
 ) -> Loaded:
-    """Everything the engine needs to know about this moment; past use only with a half-life, and
-    all that running jobs ask for only if the policy `moves` them. Who loads again and again gives
-    what it `kept` of the last time.
+    """Everything the engine needs to know about this moment; past use only with a half-life, what
+    who runs asks for only if the policy `moves`. Who loads often gives what it `kept` last time.
 
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
@@ -150,11 +149,9 @@ def load_snapshot(
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
     team_of = owners.team_of if (devices.card != NONE).any() else {}
     failures, avoided = load_failures(now - FAILED_LATELY), load_avoided(job_rows, node_row)
-    named = Rows(pool_row, queue_row, models, owners, avoided, team_of)
-    waiting = as_waiting(job_rows, named)
+    waiting = as_waiting(job_rows, Rows(pool_row, queue_row, models, owners, avoided, team_of))
     calendar = load_calendar(node_rows, pool_row, models, now)
-    rows = calendar.booking_row, also, kept.wishes
-    wishes = load_wishes(now, models, parts, *rows, moves=moves)
+    wishes = load_wishes(now, models, parts, calendar.booking_row, also, kept.wishes, moves)
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),

@@ -113,7 +113,6 @@ def load_wishes(
     booking_row: Mapping[int, int],
     also: Sequence[Job] = (),
     memory: WishMemory | None = None,
-    *,
     moves: bool = False,
 ) -> Wishes:
     """One query for the queued jobs that have any, and for those at work that may change their
