@@ -47,6 +47,7 @@ class Held:
     """Holds back requests until they are released."""
 
     def __init__(self, page: Page, pattern: str) -> None:
+        self._page = page
         self._routes: list[Route] = []
         self._is_open = False
         page.route(pattern, self._came)
@@ -57,9 +58,13 @@ class Held:
         else:
             self._routes.append(route)
 
+    def wait(self) -> None:
+        """Until one is held."""
+        while not self._routes:
+            self._page.wait_for_timeout(50)
+
     def release(self) -> None:
         """What was held, and all that comes."""
-        assert self._routes
         self._is_open = True
         for route in self._routes:
             route.continue_()
@@ -99,7 +104,7 @@ def test_a_tick_set_while_rows_are_on_their_way_stays(stack, visit, job):
     expect_live(page.locator("#live-chip"))
     held = Held(page, "**/*part=rows*")
     page.locator("#live-chip").click()
-    expect(page.locator("#job-rows")).to_have_class("htmx-request")
+    held.wait()
     mark = page.get_by_label(f"Mark #{job}", exact=True)
     mark.check()
     page.locator("h1").click()
