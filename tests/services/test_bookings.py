@@ -6,7 +6,7 @@ import pytest
 
 from accounts.models import AuditEvent, Role
 from accounts.services import create_team
-from scheduler.models import Booking, Device, MaintenanceWindow, OutboundMail
+from scheduler.models import Booking, MaintenanceWindow, OutboundMail
 from scheduler.selectors.calendar.bookings import booking_views
 from scheduler.selectors.calendar.reserved import reserved_devices
 from scheduler.services.bookings import (
@@ -96,28 +96,6 @@ def test_parts_of_a_node_may_be_booked_beside_each_other(lead, project, cluster)
     )
     with pytest.raises(Conflict):
         book(lead, project, cluster, gpus_per_node=1)
-
-
-def test_what_is_booked_one_after_the_other_is_not_added_up(lead, root, project, cluster):
-    """Of each node two of four GPUs, first from one to two o'clock, then from two to three."""
-    set_quota(actor=root, owner=project, maximum=12)
-    for hours in ((1, 2), (2, 3)):
-        book(lead, project, cluster, nodes=3, gpus_per_node=2, hours=hours)
-    assert book(lead, project, cluster, nodes=3, gpus_per_node=2, hours=(1, 3))
-    with pytest.raises(Conflict):
-        book(lead, project, cluster, gpus_per_node=1, hours=(1, 3))
-
-
-def test_another_models_gpus_of_a_node_are_in_nobodys_way(lead, project, cluster):
-    Device.objects.filter(index__gte=2).update(model="B200")
-    for model in ("B200", scenes.MODEL):
-        book(lead, project, cluster, nodes=3, gpus_per_node=2, gpu_model=model)
-    for model in ("B200", ""):
-        with pytest.raises(Conflict):
-            book(lead, project, cluster, gpus_per_node=1, gpu_model=model)
-    assert book(lead, project, cluster, gpus_per_node=1, hours=(3, 4))
-    with pytest.raises(Conflict):
-        book(lead, project, cluster, nodes=3, hours=(3, 4))
 
 
 @pytest.mark.parametrize(

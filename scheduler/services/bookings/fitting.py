@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,8 +16,6 @@ from scheduler.services.errors import Conflict, Invalid
 from scheduler.states import NodeState
 
 _SHOWN = 3
-# From when until when, and how many GPUs.
-Taken = tuple[datetime, datetime, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +60,12 @@ def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> 
         )
     )
     closed = {node for window in windows for node in (window.nodes or fitting)}
-    taken: dict[int, list[Taken]] = {}
+    taken: Counter[int] = Counter()
     for booking in bookings:
         for node in booking.node_ids:
             is_whole = not (booking.gpus_per_node and wanted.gpus_per_node)
-            gpus = has.get(node, 0) + 1 if is_whole else booking.gpus_per_node
-            taken.setdefault(node, []).append((booking.from_at, booking.until_at, gpus))
-    left = {
-        node: has[node] - most_at_once(taken.get(node, ()), wanted.from_at)
-        for node in fitting
-        if node not in closed
-    }
-    free = [node for node, gpus in left.items() if gpus >= least]
+            taken[node] += has.get(node, 0) + 1 if is_whole else booking.gpus_per_node
+    free = [node for node in fitting if node not in closed and has[node] - taken[node] >= least]
     if len(free) < wanted.nodes:
         in_the_way = [one for one in bookings if set(one.node_ids) & set(fitting)]
         raise _clash(wanted, len(free), in_the_way, windows)
@@ -81,35 +74,15 @@ def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> 
     return free[: wanted.nodes]
 
 
-def most_at_once(taken: Iterable[Taken], since: datetime) -> int:
-    """The most GPUs that are taken at one moment from `since` on; what is over by then is left out
-    by the caller."""
-    held = list(taken)
-    return max(
-        (
-            sum(gpus for begin, end, gpus in held if begin <= moment < end)
-            for moment in {max(since, begin) for begin, _, _ in held}
-        ),
-        default=0,
-    )
-
-
 def _others(wanted: Wanted, now: datetime) -> list[Booking]:
-    """Open bookings of the pool at that time, but for parts of nodes with another model's GPUs."""
+    """Open bookings of the pool at that time."""
     found = Booking.objects.filter(
         open_bookings(now),
         pool=wanted.pool,
         from_at__lt=wanted.until_at,
         until_at__gt=wanted.from_at,
     )
-    return [one for one in found if one.pk != wanted.instead_of and _may_meet(one, wanted)]
-
-
-def _may_meet(booking: Booking, wanted: Wanted) -> bool:
-    """Whether they may need the same devices where they have a node in common."""
-    is_whole = not (booking.gpus_per_node and wanted.gpus_per_node)
-    models = {booking.gpu_model, wanted.gpu_model} - {""}
-    return is_whole or len(models) < 2
+    return [one for one in found if one.pk != wanted.instead_of]
 
 
 def gpus_by_node(pool: Pool, gpu_model: str) -> dict[int, int]:
