@@ -129,6 +129,11 @@ def test_two_bookings_at_once_get_different_nodes_and_keep_off_maintenance() -> 
     assert places(plan_cycle(after)) == {9: [0], 8: [0]}
 
 
+def test_parts_that_follow_each_other_leave_room_for_one_beside_both() -> None:
+    parts = booked(draw("a ...."), (1, 1, 2, 100, 200), (2, 1, 2, 200, 300), (3, 1, 2, 100, 300))
+    assert places(plan_cycle(parts)) == {1: [0], 2: [0], 3: [0]}
+
+
 def test_jobs_of_a_higher_tier_stop_nobody_on_booked_gpus() -> None:
     drawn = live(draw("a 11..", jobs=[job(5, "1x4", tier=40)]), job(1, "1x2", tier=10))
     snapshot = booked(drawn, (9, 1, 0, -10, 5000))

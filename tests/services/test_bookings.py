@@ -98,6 +98,16 @@ def test_parts_of_a_node_may_be_booked_beside_each_other(lead, project, cluster)
         book(lead, project, cluster, gpus_per_node=1)
 
 
+def test_what_is_booked_one_after_the_other_is_not_added_up(lead, root, project, cluster):
+    """Of each node two of four GPUs, first from one to two o'clock, then from two to three."""
+    set_quota(actor=root, owner=project, maximum=12)
+    for hours in ((1, 2), (2, 3)):
+        book(lead, project, cluster, nodes=3, gpus_per_node=2, hours=hours)
+    assert book(lead, project, cluster, nodes=3, gpus_per_node=2, hours=(1, 3))
+    with pytest.raises(Conflict):
+        book(lead, project, cluster, gpus_per_node=1, hours=(1, 3))
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [

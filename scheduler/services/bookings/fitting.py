@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +15,8 @@ from scheduler.services.errors import Conflict, Invalid
 from scheduler.states import NodeState
 
 _SHOWN = 3
+# From when until when, and how many GPUs.
+Taken = tuple[datetime, datetime, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +61,37 @@ def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> 
         )
     )
     closed = {node for window in windows for node in (window.nodes or fitting)}
-    taken: Counter[int] = Counter()
+    taken: dict[int, list[Taken]] = {}
     for booking in bookings:
         for node in booking.node_ids:
             is_whole = not (booking.gpus_per_node and wanted.gpus_per_node)
-            taken[node] += has.get(node, 0) + 1 if is_whole else booking.gpus_per_node
-    free = [node for node in fitting if node not in closed and has[node] - taken[node] >= least]
+            gpus = has.get(node, 0) + 1 if is_whole else booking.gpus_per_node
+            taken.setdefault(node, []).append((booking.from_at, booking.until_at, gpus))
+    left = {
+        node: has[node] - most_at_once(taken.get(node, ()), wanted.from_at)
+        for node in fitting
+        if node not in closed
+    }
+    free = [node for node, gpus in left.items() if gpus >= least]
     if len(free) < wanted.nodes:
         in_the_way = [one for one in bookings if set(one.node_ids) & set(fitting)]
         raise _clash(wanted, len(free), in_the_way, windows)
     ready = _ready(free)
     free.sort(key=lambda node: (node not in rather, node not in ready))
     return free[: wanted.nodes]
+
+
+def most_at_once(taken: Iterable[Taken], since: datetime) -> int:
+    """The most GPUs that are taken at one moment from `since` on; what is over by then is left out
+    by the caller."""
+    held = list(taken)
+    return max(
+        (
+            sum(gpus for begin, end, gpus in held if begin <= moment < end)
+            for moment in {max(since, begin) for begin, _, _ in held}
+        ),
+        default=0,
+    )
 
 
 def _others(wanted: Wanted, now: datetime) -> list[Booking]:

@@ -6,14 +6,14 @@ from django.db.models import Count, Q
 
 from accounts.models import Project, Team
 from scheduler.models import Account, Booking, Device, Quota
-from scheduler.services.bookings.fitting import open_bookings
+from scheduler.services.bookings.fitting import most_at_once, open_bookings
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.tree import keys_of
 
 
 def refuse_beyond_quota(owner: Project | Team, booking: Booking) -> None:
-    """Raises Invalid if this and the owner's other bookings of that time are more than a maximum
+    """Raises Invalid if this and the owner's other bookings are at any moment more than a maximum
     on its way up, with the grants that count when it begins.
 
     A booking of any model is compared with maxima for any model alone.
@@ -36,11 +36,11 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking) -> None:
         if most is None:
             continue
         others = [
-            one
+            (one.from_at, one.until_at, gpus_of(one))
             for one in beside
             if quota.pool_id in (None, one.pool_id) and quota.gpu_model in ("", one.gpu_model)
         ]
-        gpus, before = gpus_of(booking), sum(map(gpus_of, others))
+        gpus, before = gpus_of(booking), most_at_once(others, booking.from_at)
         if gpus + before > most:
             also = f" beside {before} booked then" if before else ""
             raise Invalid(

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts.models import Project, Team, User
 from scheduler.models import Booking, Pool
-from scheduler.services.bookings.fitting import gpus_by_node, open_bookings
+from scheduler.services.bookings.fitting import gpus_by_node, most_at_once, open_bookings
 from scheduler.services.bookings.planning import make_booking
 from scheduler.services.bookings.quotas import gpus_of
 from scheduler.services.errors import Conflict, Invalid
@@ -139,8 +139,4 @@ def booked_then(
         found = found.filter(pool=pool)
     if team is not None:
         found = found.filter(project__team=team) | found.filter(team=team)
-    held = [(one.from_at, one.until_at, gpus_of(one)) for one in found]
-    begins = [max(from_at, begin) for begin, _, _ in held]
-    return max(
-        (sum(gpus for begin, end, gpus in held if begin <= at < end) for at in begins), default=0
-    )
+    return most_at_once(((one.from_at, one.until_at, gpus_of(one)) for one in found), from_at)
