@@ -17,6 +17,7 @@ NOT_RECORDED = {
     "scheduler.services.bulk.submit_jobs": "one's own jobs; each has its history from the first",
     "scheduler.services.composing.drafts.save_draft": "one's own notes; nothing comes of them yet",
     "scheduler.services.composing.drafts.drop_draft": "one's own notes; nothing came of them",
+    "scheduler.services.composing.templates.submit_again": "as submit_job: one's own job",
     "scheduler.services.composing.templates.submit_from_template": "as submit_job: one's own job",
     "scheduler.services.holding.moves.cancel_waiting": "cancel_set records the set as a whole",
     "scheduler.services.inbox.sorting.choose_kind": "where one's own notifications arrive",

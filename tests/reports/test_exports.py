@@ -171,8 +171,8 @@ def of_the_line(line: str) -> dict[str, Any]:
         return {}
     assert words[:2] == ["trainyard", "submit"]
     at = words.index("--")
-    command = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
-    given = command.make_context("submit", words[2:at])
+    commands: Any = typer.main.get_command(app)
+    given = commands.commands["submit"].make_context("submit", words[2:at])
     fields = _fields(given.params)
     kept = {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
     return {**kept, "command": words[at + 1 :]}

@@ -62,8 +62,7 @@ def set_time_limit(
         raise Conflict(f"The job has ended: it is {job.state}.")
     if time_limit_s == was_s:
         return job
-    _check_value(job, time_limit_s, now)
-    refuse_by_template(actor, job, "time_limit", time_limit_s)
+    _check_value(actor, job, time_limit_s, now)
     if job.state in LIVE_JOB_STATES:
         if not may_run:
             raise Conflict("The job has just started; look again and try.", code="try_again")
@@ -113,8 +112,9 @@ def refuse_senseless(job: Job, time_limit_s: int) -> None:
         raise Invalid(f"time_limit: {words}.", field="time_limit")
 
 
-def _check_value(job: Job, time_limit_s: int, now: datetime) -> None:
+def _check_value(actor: User, job: Job, time_limit_s: int, now: datetime) -> None:
     refuse_senseless(job, time_limit_s)
+    refuse_by_template(actor, job, "time_limit", time_limit_s)
     if time_limit_s < job.time_limit_s:
         return
     longest = longest_on_the_way(job.project_id, job.project.team_id, job.pool, now=now)
