@@ -11,6 +11,7 @@ from scheduler.models import MeantSecrets, Secret
 from scheduler.selectors.jobs import clone_document, shown_spec
 from scheduler.selectors.secrets import get_visible_secret, visible_secrets
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.inbox import add_webhook, webhooks
 from scheduler.services.secrets import delete_secret, hand_secrets, keeping, set_secret
 from scheduler.services.secrets.cipher import Unsealable, seal, unseal
 from scheduler.services.secrets.keeping import place_of
@@ -200,3 +201,10 @@ def test_two_first_values_at_once_are_one_secret(alice, monkeypatch):
     kept = set_secret(actor=alice, name="hub-token", value="the-second-one")
     assert Secret.objects.get() == kept
     assert unseal(bytes(Secret.objects.get().sealed), place_of(kept)) == b"the-second-one"
+
+
+def test_the_same_address_twice_at_once_is_a_conflict(root, monkeypatch):
+    first = lambda: add_webhook(actor=root, url="http://127.0.0.1:9/hook")  # noqa: E731
+    just_before(monkeypatch, webhooks, "seal", first)
+    with pytest.raises(Conflict, match="told already"):
+        add_webhook(actor=root, url="http://127.0.0.1:9/hook")

@@ -25,11 +25,9 @@ from scheduler.services.inbox import (
     resume_webhook,
     send_again,
     tell,
-    webhooks,
 )
 from scheduler.services.inbox.delivering import MOST_TRIES, deliver, prune_deliveries, signature
 from scheduler.states import NoticeKind
-from tests.locks import just_before
 from tests.scenes import at
 
 pytestmark = pytest.mark.django_db
@@ -297,10 +295,3 @@ def test_they_are_for_administrators_and_leave_no_secret_behind(root, operator, 
     texts = str(list(AuditEvent.objects.values_list("before", "after")))
     assert "chat.example.org" in texts
     assert "secretpart" not in texts and secret not in texts
-
-
-def test_the_same_address_twice_at_once_is_a_conflict(root, monkeypatch, receiver):
-    first = lambda: add_webhook(actor=root, url=receiver.url)  # noqa: E731
-    just_before(monkeypatch, webhooks, "seal", first)
-    with pytest.raises(Conflict, match="told already"):
-        add_webhook(actor=root, url=receiver.url)
