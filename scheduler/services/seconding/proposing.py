@@ -116,15 +116,9 @@ def _propose(
         )
     if is_new:
         found.jobs.set(jobs)
-        record(
-            actor,
-            "bulk_cancel.propose",
-            found,
-            after=_kept(found),
-            on_behalf_of=ended_for(actor, parties),
-            reason=reason,
-            now=now,
-        )
+        said = _kept(found)
+        giver, what = ended_for(actor, parties), "bulk_cancel.propose"
+        record(actor, what, found, after=said, on_behalf_of=giver, reason=reason, now=now)
         _ask(found, people, now)
     return found
 

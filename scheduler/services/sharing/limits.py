@@ -83,23 +83,26 @@ def set_quota(
     check_tree(account, scope, guaranteed, maximum, is_bound=is_bound, now=now)
     _check_capacity(found or Quota(account=account, **scope), guaranteed, now)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
-    if found is None:
+    quota = _counted(account, scope, figures, is_new=found is None)
+    follow_quota(quota, now=now)
+    giver = managed_for(actor, owner) if is_bound and owner else None
+    after = {**figures, "pool": pool and pool.name, "gpu_model": quota.gpu_model}
+    about_it = about_quota(quota)
+    record(actor, "quota.set", about_it, before=before, after=after, on_behalf_of=giver)
+    events.wake_scheduler_on_commit()
+    return quota
+
+
+def _counted(
+    account: Account, scope: Mapping[str, Any], figures: Mapping[str, Any], *, is_new: bool
+) -> Quota:
+    """The row with these figures, and what is held now; after `lock_starts`."""
+    if is_new:
         # An end that finds no row to lower must be seen by the count; one that does waits for it.
         lock_ends(below(account, "job__project"))
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
     quota.refresh_from_db()
-    follow_quota(quota, now=now)
-    where = {"pool": pool and pool.name, "gpu_model": quota.gpu_model}
-    record(
-        actor,
-        "quota.set",
-        about_quota(quota),
-        before=before,
-        after={**figures, **where},
-        on_behalf_of=managed_for(actor, owner) if is_bound and owner else None,
-    )
-    events.wake_scheduler_on_commit()
     return quota
 
 
