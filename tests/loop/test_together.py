@@ -99,7 +99,8 @@ def test_together_and_one_by_one_are_the_same_to_the_last_bit(busy):
         assert len(column), "the scene has something in each"
     assert alone.snapshot.headroom is not None
     assert (alone.snapshot.accounts.used_gpu_s > 0).any()
-    whole = Memories().add_to(alone.snapshot, policy, now=now)
+    decided_on = alone.to_decide(policy, now=now).snapshot
+    whole = Memories().add_to(decided_on, policy, now=now)
     assert text_of(picture(now)[0]) == text_of(whole)
 
 
