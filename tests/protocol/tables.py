@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from django.apps import apps
 
-from portal.torture.invariants.rows import LEFT_OUT, OF_ACCOUNTS, TABLES, plain
+from portal.torture.invariants.rows import LEFT_OUT, OF_ACCOUNTS, OF_HARNESS, TABLES, plain
 from scheduler.invariants.rows import Row
 
 
 def read_whole(tables: Iterable[str] = TABLES) -> dict[str, list[Row]]:
-    """For a database that is small."""
-    return {table: _read(table) for table in tables}
+    """For a database that is small; without what the harness lets PostgreSQL note."""
+    return {table: [] if table in OF_HARNESS else _read(table) for table in tables}
 
 
 def _read(table: str) -> list[Row]:

@@ -79,7 +79,8 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:submit": _COMPOSER,
     "jobs:start": _COMPOSER,
     "jobs:options": _WHAT_HELPS,
-    "jobs:change": _COMPOSER,
+    # A cycle that may stop somebody reads who runs as well.
+    "jobs:change": Budget(_COMPOSER.ms, 10, _COMPOSER.kib),
     "jobs:quote": _COMPOSER,
     "jobs:detail": _JOB,
     "jobs:why": _JOB,
