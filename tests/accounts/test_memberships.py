@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import Group
@@ -135,7 +136,7 @@ def test_an_invitation_withdrawn_in_the_moment_of_its_accept_is_not_accepted(
     lead, team, monkeypatch
 ):
     sent, secret = invite(actor=lead, team=team, email="new@example.org", now=NOON)
-    withdraw = lambda: revoke_invitation(actor=lead, invitation=sent, now=NOON)  # noqa: E731
+    withdraw = partial(revoke_invitation, actor=lead, invitation=sent, now=NOON)
     just_before(monkeypatch, invitations, "create_user", withdraw)
     with pytest.raises(Conflict, match="withdrawn"):
         accept_invitation(secret=secret, username="newbie", password=PASSWORD, now=NOON)

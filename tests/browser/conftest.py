@@ -63,13 +63,14 @@ def chromium() -> Iterator[Browser]:
 
 
 class Witness:
-    """Complaints of one context: console errors, exceptions, requests to other hosts. `excused`:
-    words of console errors that are meant to be.
+    """Complaints of one context: console errors, exceptions, requests to any but these hosts.
+
+    `excused`: words of console errors that are meant to be.
     """
 
-    def __init__(self, context: BrowserContext, host: str, excused: Sequence[str] = ()) -> None:
+    def __init__(self, context: BrowserContext, *hosts: str, excused: Sequence[str] = ()) -> None:
         self.complaints: list[str] = []
-        self.host, self.excused = host, excused
+        self.hosts, self.excused = hosts, excused
         context.on("console", self._console)
         context.on("weberror", lambda error: self.complaints.append(f"exception: {error.error}"))
         context.on("request", self._request)
@@ -82,8 +83,24 @@ class Witness:
 
     def _request(self, request) -> None:
         parts = urlsplit(request.url)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc != self.host:
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc not in self.hosts:
             self.complaints.append(f"asked another host: {request.url}")
+
+
+@pytest.fixture
+def job(stack: LiveStack) -> Iterator[int]:
+    """The number of one that runs and says nothing; cancelled in the end."""
+    made = stack.submit(name="calm-run", script="sleep 600")["id"]
+    stack.wait_for(made, "running")
+    yield made
+    cancel(stack, made)
+
+
+def cancel(stack: LiveStack, job: int) -> None:
+    """And wait until it is over."""
+    with stack.api() as api:
+        api.post(f"/jobs/{job}/cancel/")
+    stack.wait_for(job)
 
 
 @pytest.fixture
@@ -97,7 +114,7 @@ def visit(chromium: Browser, stack: LiveStack) -> Iterator:
     def open_page(username: str = "", *, excused: Sequence[str] = (), **options) -> Page:
         context = chromium.new_context(base_url=stack.address, **options)
         context.set_default_timeout(PATIENCE_MS)
-        witness = Witness(context, urlsplit(stack.address).netloc, excused)
+        witness = Witness(context, urlsplit(stack.address).netloc, excused=excused)
         opened.append((context, witness))
         page = context.new_page()
         if username:

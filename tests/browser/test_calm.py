@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
-from tests.browser.conftest import Door, expect_live
+from tests.browser.conftest import Door, cancel, expect_live
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 MOST_A_MINUTE = 12
@@ -18,21 +17,6 @@ AT_THE_ENDS = 2
 _RENEWED_MS = 1_000
 OUTAGE_MS = 20_000
 _SELECTED = "getSelection().toString()"
-
-
-@pytest.fixture
-def job(stack) -> Iterator[int]:
-    """One that runs and says nothing; cancelled in the end."""
-    made = stack.submit(name="calm-run", script="sleep 600")["id"]
-    stack.wait_for(made, "running")
-    yield made
-    cancel(stack, made)
-
-
-def cancel(stack, job: int) -> None:
-    with stack.api() as api:
-        api.post(f"/jobs/{job}/cancel/")
-    stack.wait_for(job)
 
 
 def a_node(stack) -> str:

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import expect_live
+from tests.browser.conftest import cancel, expect_live
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 FAILS = ("503", "Failed to load", "ERR_INTERNET_DISCONNECTED", "afterRequest", "sendError")
-
-
-@pytest.fixture
-def job(stack) -> Iterator[int]:
-    """One that runs; cancelled in the end."""
-    made = stack.submit(name="caught-up", script="sleep 600")["id"]
-    stack.wait_for(made, "running")
-    yield made
-    cancel(stack, made)
-
-
-def cancel(stack, job: int) -> None:
-    with stack.api() as api:
-        api.post(f"/jobs/{job}/cancel/")
-    stack.wait_for(job)
 
 
 class Fails:

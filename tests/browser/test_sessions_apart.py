@@ -8,15 +8,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, accessibility_breaches, sign_in
+from tests.browser.conftest import PATIENCE_MS, Witness, accessibility_breaches, sign_in
 from tests.browser.test_sessions import come_in, end, start_shell, typed
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
-# What no page may say in its console.
-WRONG = ("error", "warning")
 # Browsers find whatever ends in .localhost on this machine; both are of one site.
 PORTAL, SESSIONS = "portal.yard.localhost", "sessions.yard.localhost"
 
@@ -33,25 +31,19 @@ def apart(make_stack):
 @pytest.fixture
 def pages(apart, chromium: Browser) -> Iterator:
     """Pages of browsers of their own, of which the first is alice's; nothing may complain."""
-    complaints: list[str] = []
-    contexts = []
+    port = urlsplit(apart.address).port
+    opened: list[tuple[BrowserContext, Witness]] = []
 
     def open_page(**options) -> Page:
-        base = f"http://{PORTAL}:{urlsplit(apart.address).port}"
-        context = chromium.new_context(base_url=base, **options)
+        context = chromium.new_context(base_url=f"http://{PORTAL}:{port}", **options)
         context.set_default_timeout(PATIENCE_MS)
-        context.on("weberror", lambda error: complaints.append(str(error.error)))
-        context.on(
-            "console",
-            lambda said: complaints.append(said.text) if said.type in WRONG else None,
-        )
-        contexts.append(context)
+        opened.append((context, Witness(context, f"{PORTAL}:{port}", f"{SESSIONS}:{port}")))
         return context.new_page()
 
     yield open_page
-    for context in contexts:
+    for context, _ in opened:
         context.close()
-    assert not complaints
+    assert not [each for _, witness in opened for each in witness.complaints]
 
 
 def test_connect_leads_straight_in_and_a_link_from_elsewhere_asks(apart, pages):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import connection, connections, transaction
@@ -141,7 +142,7 @@ def no_hold_is_left() -> None:
 
 def test_a_budget_made_while_a_job_ends_holds_it_no_more(root, team, node, attempt):
     period = {"valid_from": at(-3600), "valid_until": at(3600 * 99)}
-    make = lambda: set_budget(actor=root, owner=team, gpu_hours=99, now=at(60), **period)  # noqa: E731
+    make = partial(set_budget, actor=root, owner=team, gpu_hours=99, now=at(60), **period)
     end_while(node, attempt, make)
     no_hold_is_left()
 

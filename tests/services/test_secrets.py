@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -196,7 +197,7 @@ def test_others_do_not_see_secrets_in_variables(alice, bob, project, cluster):
 
 
 def test_two_first_values_at_once_are_one_secret(alice, monkeypatch):
-    first = lambda: set_secret(actor=alice, name="hub-token", value="the-first-one")  # noqa: E731
+    first = partial(set_secret, actor=alice, name="hub-token", value="the-first-one")
     just_before(monkeypatch, keeping, "seal", first)
     kept = set_secret(actor=alice, name="hub-token", value="the-second-one")
     assert Secret.objects.get() == kept
@@ -204,7 +205,7 @@ def test_two_first_values_at_once_are_one_secret(alice, monkeypatch):
 
 
 def test_the_same_address_twice_at_once_is_a_conflict(root, monkeypatch):
-    first = lambda: add_webhook(actor=root, url="http://127.0.0.1:9/hook")  # noqa: E731
+    first = partial(add_webhook, actor=root, url="http://127.0.0.1:9/hook")
     just_before(monkeypatch, webhooks, "seal", first)
     with pytest.raises(Conflict, match="told already"):
         add_webhook(actor=root, url="http://127.0.0.1:9/hook")

@@ -144,8 +144,8 @@ async def _say(
     send: Any, status: int, text: str, *, back: str = "", again: bool = False, ask: bool = False
 ) -> None:
     """A page of one sentence and a way on: `back`, by itself `again`, or a button that `ask`s."""
-    said = {"text": text, "back": back, "again": again, "ask": ask, "status": status}
-    said["home"] = f"{settings.PUBLIC_URL}/"
+    home = f"{settings.PUBLIC_URL}/"
+    said = {"text": text, "back": back, "again": again, "ask": ask, "status": status, "home": home}
     page = render_to_string("sessions/gate.html", said)
     policy = _POLICY.replace(b"form-action 'none'", b"form-action 'self'")
     # Without a referrer the form would not tell its origin either.

@@ -44,7 +44,7 @@ def find_delaying(case: Case) -> Sequence[Finding] | None:
 
 def _in_the_way(case: Case) -> Head | None:
     """The first head beside which, and those before it, the class does not fit."""
-    meets = _whom_it_meets(case) if case.heads else ()
+    meets = _whom_it_meets(case)
     heads = [head for head in case.heads if head.row in meets]
     if len(heads) < 2:
         return heads[0] if heads else None
@@ -63,11 +63,11 @@ def _whom_it_meets(case: Case) -> Collection[int]:
     found = case.memo.get("meets")
     if not isinstance(found, frozenset):
         board, request = case.board, case.request
+        kept = [one for one in board.keeping.of_pool(request.pool) if one.kind is SlotKind.HEAD]
         able = np.zeros(len(board.changes), dtype=np.bool_)
-        for shape in request.shapes():
+        for shape in request.shapes() if kept else ():
             able |= is_capable(board, shape, board.offered_gpus)
         licences = board.snapshot.waiting.licences
-        kept = [one for one in board.keeping.of_pool(request.pool) if one.kind is SlotKind.HEAD]
         found = frozenset(
             one.owner
             for one in kept

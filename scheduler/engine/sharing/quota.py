@@ -244,7 +244,7 @@ class Gate:
         for row in self.tree.way_up(account):
             most = self._most_gpus[row]
             if NONE != most < milli / WHOLE_MILLI:
-                facts = {"cap": "GPUs per job", "used": 0, "gpus": _gpus(milli)}
+                facts = {"cap": "GPUs per job", "used": 0, "gpus": whole_gpus(milli)}
                 return self._capped(row, most, facts)
             most = self._most_jobs[row]
             if NONE != most < self.running[row] + 1:
@@ -269,12 +269,12 @@ class Gate:
             "account": self.name_of(found.account),
             "cap": "GPUs" if is_hard else "borrowed GPUs",
             "of": self._scope_words(scope),
-            "used": _gpus(found.held),
-            "limit": _gpus(found.limit),
-            "gpus": _gpus(milli),
+            "used": whole_gpus(found.held),
+            "limit": whole_gpus(found.limit),
+            "gpus": whole_gpus(milli),
             "bound": str(found.bound),
             "borrowers": [
-                {"account": self.name_of(row), "gpus": _gpus(borrowed)}
+                {"account": self.name_of(row), "gpus": whole_gpus(borrowed)}
                 for row, borrowed in cohorts.borrowers(among, _BORROWERS_NAMED)
             ],
         }
@@ -291,6 +291,6 @@ class Gate:
         return names[row] if row < len(names) else f"account {row}"
 
 
-def _gpus(milli: int) -> int | float:
-    """Whole GPUs as a whole number."""
+def whole_gpus(milli: int) -> int | float:
+    """Milli-GPU in GPUs: whole ones as a whole number."""
     return milli // WHOLE_MILLI if milli % WHOLE_MILLI == 0 else milli / WHOLE_MILLI

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db.models import Count, Q
 
 from accounts.models import Project, Team
-from scheduler.models import Account, Booking, Device, Quota
+from scheduler.models import Booking, Device, Quota
 from scheduler.services.bookings.fitting import most_at_once, open_bookings
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.effective import effective_of
-from scheduler.services.sharing.tree import keys_of
+from scheduler.services.sharing.tree import keys_of, name_of
 
 
 def refuse_beyond_quota(owner: Project | Team, booking: Booking) -> None:
@@ -44,16 +44,10 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking) -> None:
         if gpus + before > most:
             also = f" beside {before} booked then" if before else ""
             raise Invalid(
-                f"{gpus} GPUs{also} are more than the {most} that {_name(quota.account)} may hold "
-                "then; book fewer, or ask for a higher maximum first.",
+                f"{gpus} GPUs{also} are more than the {most} that {name_of(quota.account)} may "
+                "hold then; book fewer, or ask for a higher maximum first.",
                 field="nodes",
             )
-
-
-def _name(account: Account) -> str:
-    if account.project is not None:
-        return account.project.path
-    return account.team.slug if account.team is not None else "the organisation"
 
 
 def gpus_of(booking: Booking) -> int:

@@ -13,7 +13,7 @@ from time import monotonic
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from scheduler.models import Account, Budget, BudgetPledge, Job
+from scheduler.models import Budget, BudgetPledge, Job
 from scheduler.selectors.sharing.reach import below
 from scheduler.services import transitions
 from scheduler.services.holding.following import lock_sets
@@ -27,6 +27,7 @@ from scheduler.services.sharing.keeping.pledging import (
     pledge,
     pledging,
 )
+from scheduler.services.sharing.tree import name_of
 from scheduler.states import WAITING_JOB_STATES, JobState, WaitReason
 
 # Jobs read in one go, the longest waiting first.
@@ -117,7 +118,7 @@ def _hold(job: Job, refused: PledgeRefused, now: datetime) -> int:
     if locked is None or locked.state != JobState.QUEUED:
         return 0
     facts = {
-        "account": _name(refused.budget.account),
+        "account": name_of(refused.budget.account),
         "left": refused.left,
         "asks": refused.asks,
     }
@@ -131,12 +132,6 @@ def _hold(job: Job, refused: PledgeRefused, now: datetime) -> int:
             wait_facts=facts,
         )
     )
-
-
-def _name(account: Account) -> str:
-    if account.project is not None:
-        return account.project.path
-    return account.team.slug if account.team is not None else "the organisation"
 
 
 def _let_go(budgets: Sequence[Budget], now: datetime) -> int:

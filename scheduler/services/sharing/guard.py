@@ -16,6 +16,7 @@ from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
 from accounts.statements import AskedOnce, BuiltOnce, ChangedOnce
+from scheduler.engine.sharing.quota import whole_gpus
 from scheduler.models import (
     Account,
     Allocation,
@@ -99,7 +100,7 @@ def _check_caps(
         kind_of = _kinds([pk for job in mine for pk in devices[job.pk]])
         milli = max(sum(kind_of[pk][1] for pk in devices[job.pk]) for job in mine)
         if milli > most * WHOLE_MILLI:
-            raise _capped(account, "GPUs per job", most, used=0, more=_gpus(milli))
+            raise _capped(account, "GPUs per job", most, used=0, more=whole_gpus(milli))
     if account.max_running is not None and mine:
         live = Attempt.objects.filter(
             below(account, "job__project"), state__in=LIVE_ATTEMPT_STATES
@@ -116,11 +117,6 @@ def _capped(
     facts = {"account": name_of(account), "cap": cap, "limit": limit, "used": used, "gpus": more}
     words = f"{account}: {used:g} + {more:g} is more than {limit} {cap}"
     return LimitReached(words, WaitReason.QUOTA_HARD, facts)
-
-
-def _gpus(milli: int) -> int | float:
-    """Whole GPUs as a whole number."""
-    return milli // WHOLE_MILLI if milli % WHOLE_MILLI == 0 else milli / WHOLE_MILLI
 
 
 def _charge_quotas(
@@ -169,8 +165,8 @@ def _raise_held(quota: Quota, taken: Sequence[int], most: int | None) -> None:
     if most is not None:
         row = row.filter(held_milli__lte=most * WHOLE_MILLI - milli)
     if not row.update(held=F("held") + count, held_milli=F("held_milli") + milli):
-        used = _gpus(quota.held_milli)
-        raise _capped(quota.account, "GPUs", most, used=used, more=_gpus(milli))
+        used = whole_gpus(quota.held_milli)
+        raise _capped(quota.account, "GPUs", most, used=used, more=whole_gpus(milli))
 
 
 def _commit_budgets(
