@@ -83,7 +83,7 @@ def test_a_line_that_was_gone_says_so_and_is_caught_up_on(stack, visit, job):
 
 def test_a_tick_set_while_rows_are_on_their_way_stays(stack, visit, job):
     page = visit("alice")
-    page.goto("/jobs/?q=caught-up")
+    page.goto("/jobs/?q=calm-run")
     expect_live(page.locator("#live-chip"))
     held = Held(page, "**/*part=rows*")
     page.locator("#live-chip").click()
