@@ -230,7 +230,8 @@ class TestTheForm:
         day = timezone.now().date()
         form = {"scope": "manage_team", "team": "vision", "first_day": day}
         form |= {"last_day": day + timedelta(days=3)}
-        times = {"starts_at": f"{day}T23:00:00Z", "ends_at": f"{day + timedelta(days=3)}T00:00:00Z"}
+        start, end = (f"{day + timedelta(days=days)}T00:00:00Z" for days in (1, 4))
+        times = {"starts_at": start, "ends_at": end}
         sent = {"scope": "manage_team", "team": "vision", **times}
 
         def by(user, deputy, *, over_rest=False, **more):
