@@ -8,6 +8,10 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.migrations.executor import MigrationExecutor
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+# No more files and connections of this process or machine, no memory, no processes.
+_NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+# What Python says, and no kind of its own for it.
+_NO_THREAD = "can't start new thread"
 # PostgreSQL's state of a write to a replica or to a database that was made read-only; its driver
 # calls that an internal error. SQLite's is an operational one.
 _READ_ONLY = "25006"
@@ -46,3 +50,12 @@ def is_database_behind(error: BaseException | None) -> bool:
 def is_disk_full(error: BaseException) -> bool:
     """Whether a file could not be written for want of room."""
     return isinstance(error, OSError) and error.errno in NO_ROOM
+
+
+def is_exhausted(error: BaseException | None) -> bool:
+    """Whether this process gets no more memory, files or threads for now."""
+    if isinstance(error, RuntimeError):
+        return _NO_THREAD in str(error)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in _NO_MORE
+    )

@@ -27,7 +27,13 @@ from accounts.models import User
 from accounts.services.audit import record_refusal
 from portal.forms.labels import with_given
 from portal.origins import request_id_of
-from portal.outages import BEHIND, is_database_away, is_database_behind, is_disk_full
+from portal.outages import (
+    BEHIND,
+    is_database_away,
+    is_database_behind,
+    is_disk_full,
+    is_exhausted,
+)
 from scheduler.spec import SpecInvalid
 
 logger = logging.getLogger(__name__)
@@ -189,6 +195,8 @@ def _of_django(error: Exception) -> tuple[int, str, str]:
         return 503, "database_busy", "The database does not answer right now. Try again shortly."
     if is_disk_full(error):
         return 503, "disk_full", "The server's disk is full; nothing was changed. Tell an operator."
+    if is_exhausted(error):
+        return 503, "server_busy", "The server has more to do than it can. Try again shortly."
     return (
         500,
         "server_error",

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
 
-from portal.outages import BEHIND, is_database_away, is_database_behind
+from portal.outages import BEHIND, is_database_away, is_database_behind, is_exhausted
 
 logger = logging.getLogger(__name__)
 
@@ -71,14 +71,16 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """500, with an id that is in the log, too; without the shell, which may be broken.
 
-    503 where the database is away, or older than this program: nothing is broken but that.
+    503 where the database is away, or older than this program, or the server has no more memory or
+    files: nothing is broken but that.
     """
     reference = uuid.uuid4().hex[:12]
     logger.error("page %s failed, reference %s", request.path, reference)
     # Django calls this while it handles what the view raised.
     error = sys.exc_info()[1]
     behind = BEHIND if is_database_behind(error) else ""
-    status = 503 if behind or is_database_away(error) else 500
+    is_away = is_database_away(error) or is_exhausted(error)
+    status = 503 if behind or is_away else 500
     context = {"reference": reference, "behind": behind}
     html = loader.render_to_string(f"errors/{status}.html", context)
     return HttpResponse(

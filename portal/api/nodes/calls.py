@@ -16,7 +16,13 @@ from accounts.errors import DomainError
 from portal import limits
 from portal.api.holding import give_back_connections
 from portal.doors import lanes, node_turns
-from portal.outages import BEHIND, is_database_away, is_database_behind, is_disk_full
+from portal.outages import (
+    BEHIND,
+    is_database_away,
+    is_database_behind,
+    is_disk_full,
+    is_exhausted,
+)
 from scheduler.models import Node
 from scheduler.services.nodes import authenticate_node
 from scheduler.services.nodes.credentials import TokenDead
@@ -73,6 +79,9 @@ def refuse(error: Exception) -> HttpResponse:
     if is_disk_full(error):
         logger.error("the disk below the stored files is full: %s", error)
         return answer(Refusal("unavailable", "The server's disk is full. Try again."), 503)
+    if is_exhausted(error):
+        logger.error("the server has no more memory, files or threads: %s", error)
+        return answer(Refusal("unavailable", "The server is busy. Try again."), 503)
     logger.error("a node's call failed", exc_info=error)
     return answer(Refusal("server_error", "Something broke on the server."), 500)
 

@@ -1,0 +1,69 @@
+"""A server that can open no more files says so, and takes up its work when it can: a real one."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from portal.embedded.programs import WEB
+
+pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(240)]
+
+PEOPLE, TIMES = 12, 8
+JOB = {
+    "name": "out-of-files",
+    "project": "vision/digits",
+    "pool": "default",
+    "command": "true",
+    "gpus_per_node": 1,
+    "memory": "256MiB",
+    "time_limit": "10m",
+}
+
+
+@contextmanager
+def no_more_files(pid: int) -> Iterator[None]:
+    """The program can open nothing beyond what it has open."""
+    usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    most = max(int(name) for name in os.listdir(f"/proc/{pid}/fd")) + 1
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, usual[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+
+
+def test_everybody_is_told_to_come_again_and_no_job_is_there_that_was_not_told_of(stack):
+    log = Path(stack.places.state, "logs", "web.log")
+    with ExitStack() as kept:
+        people = [kept.enter_context(stack.api()) for _ in range(PEOPLE)]
+        readers = [kept.enter_context(closing(stack.browser())) for _ in range(2)]
+        # Each has a connection; what they ask for from here on needs files.
+        for one in (*people, *readers):
+            one.get("/jobs/").raise_for_status()
+        begun = log.stat().st_size
+
+        def submit(one) -> list[int]:
+            return [one.post("/jobs/", json=JOB).status_code for _ in range(TIMES)]
+
+        def read(one) -> list[int]:
+            return [one.get("/queue/").status_code for _ in range(TIMES)]
+
+        with no_more_files(stack.supervisor.pid_of(WEB)), ThreadPoolExecutor() as hands:
+            told = [hands.submit(submit, one) for one in people]
+            shown = [hands.submit(read, one) for one in readers]
+            submitted = [status for each in told for status in each.result()]
+            pages = [status for each in shown for status in each.result()]
+        assert set(submitted) <= {201, 503}
+        assert 503 in submitted, "it had files enough: nothing is shown"
+        assert set(pages) <= {200, 503}
+        assert "Exception in ASGI application" not in log.read_text("utf-8")[begun:]
+        found = people[0].get("/jobs/", params={"q": JOB["name"], "limit": 100}).json()["items"]
+        assert len(found) == submitted.count(201)
+        assert people[1].post("/jobs/", json=JOB).status_code == 201
