@@ -60,3 +60,5 @@ def test_who_passed_an_older_job_fitted_where_that_did_not() -> None:
     code, words = why_before(small, found[5])
     assert code == "fitted"
     assert "(1 GPU) was free, and what this job needs (4 GPUs) was not" in words
+    _, words = why_before(replace(small, gpus=0), found[5])
+    assert "what it needs (CPUs and memory) was free" in words

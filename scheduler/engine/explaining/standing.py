@@ -237,4 +237,6 @@ def _part(score: float) -> str:
 
 def _need_words(standing: Standing) -> str:
     gpus = f"{standing.gpus} GPU{'' if standing.gpus == 1 else 's'}"
+    if standing.gpus == 0:
+        gpus = "CPUs and memory"
     return f"{gpus} on {standing.nodes} nodes" if standing.nodes > 1 else gpus
