@@ -206,7 +206,9 @@ def browser(report: Report) -> None:
     if not any(shutil.which(name) for name in CHROMIUM):
         report.leave_out("the browser tests", "sudo apt-get install chromium")
         return
-    report.run_processes("browser", *pytest("tests/browser", "-q", "-m", QUICK, *report.words))
+    # Pages wait more than they compute: two browsers with a portal each fit two processors.
+    words = ("-q", "-m", QUICK, *report.words)
+    report.run_processes("browser", *pytest("tests/browser", *TWO, *words))
 
 
 def smoke(report: Report) -> None:

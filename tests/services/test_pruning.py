@@ -200,7 +200,7 @@ def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
     ]
     assert prune_telemetry(now=at(86_400 + 2.5 * 3600)) == 0
     assert opened(alice, "idle-waste")[0] == waste
-    (series,) = job_series(alice, job)
+    (series,) = job_series(alice, job, now=at(86_400 + 2.5 * 3600))
     assert series.at == [NOON, at(3600), *(at(minute * 60) for minute in range(120, 180, 10))]
     assert series.gpu_percent[:3] == [25.0, 85.0, 120.0]
     assert prune_kept(now=at(500 * 86_400), dry_run=True) == Pruned(samples=2)
