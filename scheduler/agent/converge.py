@@ -70,7 +70,7 @@ class Roster:
         self.forkserver = Forkserver()
         self.uids: UidBook | None = None
         if options.job_uids is not None and os.geteuid() == 0:
-            self.uids = UidBook(*options.job_uids)
+            self.uids = UidBook(*options.job_uids, in_folders=not keeping.program)
         self._leaving = Leaving(options.work, self.uids, hint_address)
         self.heard = Heard()
         copy = memory_note(f"{hint_address}-{identity.node_id}-contact")
@@ -134,8 +134,7 @@ class Roster:
                 if shipper := self._shippers.get(attempt.fence):
                     shipper.nudge()
                 self._outputs.ship(attempt.slot)
-                if self.uids:
-                    self.uids.rest(attempt.fence)
+                self._leaving.rest(attempt)
         self._sweeper.sweep(lambda: in_use(self._all()))
 
     def _all(self) -> list[Attempt]:

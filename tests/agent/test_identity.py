@@ -221,14 +221,18 @@ def test_ids_are_taken_once_and_given_back() -> None:
     assert {first, second} == {63_998, 63_999}
     with pytest.raises(NoFreeUid, match="--job-uids"):
         book.pick(3, "a")
-    book.rest(1)
+    assert book.rest(1) == first
+    with pytest.raises(NoFreeUid):
+        book.pick(3, "b")
+    book.note_cleared(first)
     with pytest.raises(NoFreeUid):
         book.pick(3, "b")
     assert book.pick(3, "a") == first, "what is at rest is its job's own"
     book.give_back(1)
     with pytest.raises(NoFreeUid):
         book.pick(4, "anything")
-    book.give_back(3)
+    assert book.give_back(3) == first
+    book.note_cleared(first)
     assert book.pick(4, "anything") == first
 
 

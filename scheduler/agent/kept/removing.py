@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -14,22 +15,25 @@ logger = logging.getLogger(__name__)
 
 
 class Remover:
-    """Deletes folders one after the other; its thread begins with the first. Thread-safe.
+    """Deletes one after the other; its thread begins with the first. Thread-safe.
 
     What an agent did not get to is deleted by the next one: in memory at its start, elsewhere once
     it sweeps.
     """
 
     def __init__(self) -> None:
-        self._wanted: SimpleQueue[Path] = SimpleQueue()
+        self._wanted: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def remove(self, place: Path) -> None:
         """Nobody needs it any more. Returns at once."""
-        if not os.path.lexists(place):
-            return
-        self._wanted.put(place)
+        if os.path.lexists(place):
+            self.have_done(lambda: remove_tree(place))
+
+    def have_done(self, deletion: Callable[[], object]) -> None:
+        """Once what was wanted before is gone. Returns at once."""
+        self._wanted.put(deletion)
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="remove", daemon=True)
@@ -37,8 +41,8 @@ class Remover:
 
     def _run(self) -> None:
         while True:
-            place = self._wanted.get()
+            deletion = self._wanted.get()
             try:
-                remove_tree(place)
+                deletion()
             except Exception:
-                logger.exception("%s could not be deleted", place)
+                logger.exception("what jobs left could not be deleted")

@@ -11,6 +11,7 @@ from pathlib import Path
 from scheduler.agent.kept.removing import Remover
 from scheduler.agent.kept.sweeping import Live
 from scheduler.agent.runner import Attempt
+from scheduler.agent.runtime.space import commons
 from scheduler.agent.runtime.space.memory import remove_memory_of_others
 from scheduler.agent.setup.folders import (
     KEPT,
@@ -33,6 +34,8 @@ class Leaving:
     def __init__(self, work: Path, uids: UidBook | None, agent: str) -> None:
         self._work, self._uids, self._agent = work, uids, agent
         self._remover = Remover()
+        # Apart: ids wait for it.
+        self._clearer = Remover()
 
     def adopt(self, known: Collection[Attempt]) -> None:
         """What an earlier agent had no time to take back, from all but the attempts it left."""
@@ -43,6 +46,24 @@ class Leaving:
                 take_back_all(self._work, live.attempts, live.jobs)
             except OSError:
                 logger.exception("not all that earlier jobs left could be closed to later ones")
+
+    def rest(self, attempt: Attempt) -> None:
+        """It has ended: what it left where everybody may write goes, and waits for no upload."""
+        if self._uids is not None:
+            self._clear(self._uids, self._uids.rest(attempt.fence), attempt)
+
+    def _clear(self, uids: UidBook, uid: int | None, attempt: Attempt) -> None:
+        if uid is None:
+            return
+        named = attempt.assignment.launch.checkpoint_dir
+
+        def clear() -> None:
+            try:
+                commons.clear(uid, commons.tops_of(named), in_folders=uids.in_folders)
+            finally:
+                uids.note_cleared(uid)
+
+        self._clearer.have_done(clear)
 
     def take_back(self, attempt: Attempt, others: Collection[Attempt]) -> None:
         """It is forgotten; `others` are not. What the job keeps goes with its last attempt here.
@@ -69,7 +90,8 @@ class Leaving:
             # The id stays taken, so that nobody gets what is still its own.
             logger.exception("what attempt %d left could not be closed to others", order.fence)
         else:
-            self._uids.give_back(order.fence)
+            # Once more: a look at its checkpoints may have been at work as its user.
+            self._clear(self._uids, self._uids.give_back(order.fence), attempt)
 
 
 def in_use(known: Collection[Attempt]) -> Live:

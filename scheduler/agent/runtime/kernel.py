@@ -14,6 +14,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 1, 2, 4, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_IPC_RMID = 0
+# As /proc/sysvipc calls them: memory, semaphores, queues of messages.
+SYSTEM_V = ("shm", "sem", "msg")
 
 _PIECE = 64 * 1024
 # As large as the C library's set of signals; all zero: none.
@@ -85,6 +88,18 @@ def _prctl(option: int, value: int) -> None:
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), f"prctl {option}")
+
+
+def remove_system_v(kind: str, number: int) -> None:
+    """Take away what the system knows by this number, of a kind in `SYSTEM_V`; raises OSError."""
+    if kind == "sem":
+        status = _libc.semctl(number, 0, _IPC_RMID)
+    else:
+        call = _libc.shmctl if kind == "shm" else _libc.msgctl
+        status = call(number, _IPC_RMID, None)
+    if status != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), f"{kind} {number}")
 
 
 def leave_mount_namespace() -> None:

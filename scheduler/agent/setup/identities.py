@@ -13,9 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from scheduler.agent.runtime import processes
+from scheduler.agent.runtime.space import commons
 from scheduler.agent.runtime.space.trees import opened, walk
 
 _SHARED_S = 0.1
+# For the id that a job had before; another one is only less handy.
+_PATIENCE_S = 30.0
 
 
 class NoFreeUid(Exception):
@@ -23,44 +26,77 @@ class NoFreeUid(Exception):
 
 
 class UidBook:
-    """Who has which user id. Thread-safe."""
+    """Who has which user id. Thread-safe.
 
-    def __init__(self, first: int, last: int) -> None:
+    `in_folders`: jobs see the host's own `/tmp`, so what lies there keeps its id from others.
+    """
+
+    def __init__(self, first: int, last: int, *, in_folders: bool = True) -> None:
         self.first = first
         self.last = last
         self.ids = range(first, last + 1)
+        self.in_folders = in_folders
         # By fence, with the seed of its job; of those at rest the program is over.
         self._holders: dict[int, tuple[int, str]] = {}
         self._at_rest: set[int] = set()
-        self._lock = threading.Lock()
+        # What it left is being deleted; by id the seed of its job.
+        self._clearing: dict[int, str] = {}
+        self._lock = threading.Condition()
+        self._look_lock = threading.Lock()
         self._looked_at, self._seen = -_SHARED_S, set[int]()
+        self._left: list[commons.Left] = []
 
     def note(self, fence: int, uid: int, seed: str) -> None:
         """An adopted attempt has this id already."""
         with self._lock:
             self._holders[fence] = uid, seed
 
-    def rest(self, fence: int) -> None:
-        """All its processes are gone; what it left is its own, or its job's next attempt's."""
+    def rest(self, fence: int) -> int | None:
+        """All its processes are gone; what it left is its own, or its job's next attempt's.
+
+        Says the id if nobody has it: nobody gets it before `note_cleared`.
+        """
         with self._lock:
             self._at_rest.add(fence)
+            return self._to_clear(*self._holders.get(fence, (None, "")))
 
-    def give_back(self, fence: int) -> None:
-        """The attempt is over, and nothing that can be reached belongs to the id."""
+    def give_back(self, fence: int) -> int | None:
+        """The attempt is over, and nothing in its folders belongs to the id; says it as `rest`."""
         with self._lock:
-            self._holders.pop(fence, None)
             self._at_rest.discard(fence)
+            return self._to_clear(*self._holders.pop(fence, (None, "")))
 
-    def pick(self, fence: int, seed: str) -> int:
+    def _to_clear(self, uid: int | None, seed: str) -> int | None:
+        live = {its for fence, (its, _) in self._holders.items() if fence not in self._at_rest}
+        if uid is None or uid in live or uid in self._clearing:
+            return None
+        self._clearing[uid] = seed
+        return uid
+
+    def note_cleared(self, uid: int) -> None:
+        """What could be deleted is."""
+        with self._lock:
+            del self._clearing[uid]
+            self._lock.notify_all()
+
+    def pick(self, fence: int, seed: str, own: str = "") -> int:
         """An id that no account, no process and no other attempt uses; may raise NoFreeUid.
 
         `seed` decides where the search begins: a job tends to meet its own id again, so that
-        its checkpoints are already its own, and two agents on one host begin apart.
+        its checkpoints are already its own, and two agents on one host begin apart. Nor has anybody
+        left anything in folders of everybody as that id, but for the job's own folder `own`.
         """
         size = self.last - self.first + 1
         begin = zlib.crc32(seed.encode()) % size
         with self._lock:
-            busy = self._in_use() | {
+            self._lock.wait_for(lambda: seed not in self._clearing.values(), _PATIENCE_S)
+        seen, left = self._look()
+        spared = commons.tops_of(own)
+        with self._lock:
+            mine = {uid for uid, its_seed in self._holders.values() if its_seed == seed}
+            busy = {one.uid for one in left if one.path not in spared} - mine
+            busy |= seen | self._clearing.keys()
+            busy |= {
                 uid
                 for holder, (uid, its_seed) in self._holders.items()
                 if its_seed != seed or holder not in self._at_rest
@@ -71,18 +107,23 @@ class UidBook:
                     self._holders[fence] = uid, seed
                     return uid
         raise NoFreeUid(
-            f"all user ids from {self.first} to {self.last} are in use; widen --job-uids"
+            f"all user ids from {self.first} to {self.last} are in use, or own something in "
+            f"{', '.join(commons.FOLDERS)}; widen --job-uids, or remove what is left there"
         )
 
-    def _in_use(self) -> set[int]:
-        """Of all processes of the host, as it was a moment ago: many starts share one look.
+    def _look(self) -> tuple[set[int], list[commons.Left]]:
+        """The ids of all processes of the host, and what lies in folders of everybody.
 
-        A user id that somebody else takes up meanwhile would be missed by a fresh look, too: the
-        attempt's own processes come a moment later.
+        As it was a moment ago: many starts share one look. A user id that somebody else takes up
+        meanwhile would be missed by a fresh look, too: the attempt's own processes come a moment
+        later.
         """
-        if time.monotonic() - self._looked_at > _SHARED_S:
-            self._looked_at, self._seen = time.monotonic(), processes.uids_in_use()
-        return self._seen
+        with self._look_lock:
+            if time.monotonic() - self._looked_at > _SHARED_S:
+                self._looked_at, self._seen = time.monotonic(), processes.uids_in_use()
+                every = commons.left(in_folders=self.in_folders)
+                self._left = [one for one in every if one.uid in self.ids]
+            return self._seen, self._left
 
 
 def seed_of(state: Path, job_id: int) -> str:

@@ -71,7 +71,8 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     options, launch = ground.options, assignment.launch
     uid = None
     if ground.uids is not None:
-        uid = ground.uids.pick(assignment.fence, seed_of(options.state, assignment.job_id))
+        seed = seed_of(options.state, assignment.job_id)
+        uid = ground.uids.pick(assignment.fence, seed, launch.checkpoint_dir)
     root = _make_root(options.work, assignment, uid)
     # Before the folder is the job's: what git runs there as its user could put links in our way.
     command = launch.command or session_command(launch, root, uid)
