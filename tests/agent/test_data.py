@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.agent.node.data import look
+from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.wire.codec import decode, encode
 from scheduler.wire.data import DataReport
 from tests.agent.conftest import wait_until
@@ -48,3 +49,17 @@ def test_too_many_and_none_at_all_are_said(tmp_path: Path) -> None:
     found = look([tmp_path, tmp_path / "gone"])
     assert len(found.copies) == 200
     assert "only the first 200 of 201" in found.problem and "gone cannot be read" in found.problem
+
+
+def test_folders_nested_as_deep_as_paths_are_long_are_measured(tmp_path: Path) -> None:
+    place = str(tmp_path / "deep")
+    while len(place) < 4000:
+        os.mkdir(place)
+        place += "/d"
+    Path(place).write_bytes(b"x" * (2**20 + 1))
+    (tmp_path / "link").symlink_to(tmp_path / "deep")
+    assert [(one.name, one.size_mib) for one in look([tmp_path]).copies] == [
+        ("deep", 2),
+        ("link", 2),
+    ]
+    remove_tree(tmp_path)

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from scheduler.wire.data import DATASET_NAME, MAX_DATASETS, DataCopy, DataReport
@@ -81,16 +82,16 @@ def look(folders: Sequence[Path]) -> DataReport:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """Bytes of each file below the folder; links are not followed, what vanishes is no matter."""
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _sizes(Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
-                yield entry.stat(follow_symlinks=False).st_size
-        except OSError:
-            continue
+    """Bytes of each file below the folder, as deep as paths may be long.
+
+    Links are not followed, what vanishes is no matter.
+    """
+    to_see = [os.fspath(folder)]
+    while to_see:
+        with suppress(OSError), os.scandir(to_see.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        to_see.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        yield entry.stat(follow_symlinks=False).st_size
