@@ -50,7 +50,8 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The twin of one trace: smallest, mean, largest and last reading, in the chart's unit."""
+    """The twin of one trace: smallest, mean, largest and last reading that tells it, in the
+    chart's unit."""
 
     name: str
     is_simulated: bool
@@ -134,7 +135,7 @@ def latest(series: Sequence[DeviceSeries | HostSeries]) -> datetime | None:
 
 def mean_use(series: Sequence[DeviceSeries]) -> float | None:
     """GPU use in the last minute of the readings, the mean of all devices, in per cent; None
-    without readings.
+    without readings that tell it.
     """
     newest = latest(series)
     if newest is None:
@@ -142,9 +143,10 @@ def mean_use(series: Sequence[DeviceSeries]) -> float | None:
     means = []
     for one in series:
         pairs = zip(reversed(one.at), reversed(one.gpu_percent), strict=True)
-        if lately := [value for _, value in takewhile(lambda x: newest - x[0] < LATELY, pairs)]:
+        values = (value for _, value in takewhile(lambda x: newest - x[0] < LATELY, pairs))
+        if lately := [value for value in values if value is not None]:
             means.append(sum(lately) / len(lately))
-    return sum(means) / len(means)
+    return sum(means) / len(means) if means else None
 
 
 def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: str = "GPU") -> Chart:
@@ -165,7 +167,10 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: st
     y_axis: dict[str, Any] = {"rangemode": "tozero", "nticks": 5}
     if measure.top is not None:
         y_axis["range"] = [0, measure.top]
-    rows = tuple(_row(measure, one) for one in series if one.at)
+    told = (
+        row_of(_name(one), _values(measure, one), is_simulated=one.is_simulated) for one in series
+    )
+    rows = tuple(row for row in told if row is not None)
     figure = {
         "data": traces,
         "layout": {
@@ -175,18 +180,18 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: st
             "hovermode": "x unified",
         },
     }
-    summary = _summary(measure, rows, len(series), of)
+    summary = _summary(measure, rows, series, of)
     return Chart(measure.key, measure.title, measure.unit, figure, summary, rows, of)
 
 
-def _values(measure: Measure, one: DeviceSeries | HostSeries) -> list[float]:
+def _values(measure: Measure, one: DeviceSeries | HostSeries) -> list[float | None]:
     values = getattr(one, measure.key)
     if measure.unit == "GiB":
         return [round(value / 1024, 2) for value in values]
-    return [round(float(value), 1) for value in values]
+    return [None if value is None else round(float(value), 1) for value in values]
 
 
-def _with_gaps(at: Sequence[datetime], values: Sequence[float]) -> dict[str, list[Any]]:
+def _with_gaps(at: Sequence[datetime], values: Sequence[float | None]) -> dict[str, list[Any]]:
     x: list[str] = []
     y: list[float | None] = []
     steps = sorted(b - a for a, b in pairwise(at))
@@ -204,17 +209,15 @@ def _stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _row(measure: Measure, one: DeviceSeries | HostSeries) -> TableRow:
-    values = _values(measure, one)
-    return TableRow(
-        _name(one),
-        one.is_simulated,
-        min(values),
-        sum(values) / len(values),
-        max(values),
-        values[-1],
-        len(values),
-    )
+def row_of(
+    name: str, values: Sequence[float | None], *, is_simulated: bool = False
+) -> TableRow | None:
+    """None where no value is told."""
+    told = [value for value in values if value is not None]
+    if not told:
+        return None
+    mean = sum(told) / len(told)
+    return TableRow(name, is_simulated, min(told), mean, max(told), told[-1], len(told))
 
 
 def _several(of: str, count: int) -> str:
@@ -222,13 +225,20 @@ def _several(of: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _summary(measure: Measure, rows: Sequence[TableRow], devices: int, of: str) -> str:
+def _summary(
+    measure: Measure,
+    rows: Sequence[TableRow],
+    series: Sequence[DeviceSeries | HostSeries],
+    of: str,
+) -> str:
     if not rows:
-        return f"{measure.title}: no readings yet."
+        is_read = any(one.at for one in series)
+        return f"{measure.title}: {'unknown' if is_read else 'no readings yet'}."
     low = min(row.low for row in rows)
     high = max(row.high for row in rows)
     mean = sum(row.mean for row in rows) / len(rows)
-    shown = f", {MAX_TRACES} of {devices} drawn" if devices > MAX_TRACES else ""
+    count = len(series)
+    shown = f", {MAX_TRACES} of {count} drawn" if count > MAX_TRACES else ""
     return (
         f"{measure.title} of {len(rows)} {_several(of, len(rows))}{shown}: between "
         f"{low:.0f} and {high:.0f} {measure.unit}, on average {mean:.0f} {measure.unit}."

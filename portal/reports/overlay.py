@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from portal.reports.charts import DASHES, GAP_STEPS, MEASURES, Chart, Measure, TableRow
+from portal.reports.charts import DASHES, GAP_STEPS, MEASURES, Chart, Measure, TableRow, row_of
 from portal.templatetags import measures
 from scheduler.selectors.machines.overlaid import RunSeries
 
@@ -54,15 +54,17 @@ def _chart(
             "hovermode": "x unified",
         },
     }
-    rows = tuple(_row(measure, one, titles[one.job]) for one in series)
+    told = (row_of(titles[one.job], _values(measure, one)) for one in series)
+    rows = tuple(row for row in told if row is not None)
     return Chart(
         measure.key, measure.title, measure.unit, figure, _summary(measure, rows), rows, of="Job"
     )
 
 
-def _values(measure: Measure, one: RunSeries) -> list[float]:
+def _values(measure: Measure, one: RunSeries) -> list[float | None]:
     scale = 1024 if measure.key == "memory_used_mib" else 1
-    return [round(value / scale, 2) for value in getattr(one, measure.key)]
+    values = getattr(one, measure.key)
+    return [None if value is None else round(value / scale, 2) for value in values]
 
 
 def _points(measure: Measure, one: RunSeries, scale: int) -> dict[str, list[float | None]]:
@@ -81,15 +83,10 @@ def _points(measure: Measure, one: RunSeries, scale: int) -> dict[str, list[floa
     return {"x": x, "y": y}
 
 
-def _row(measure: Measure, one: RunSeries, title: str) -> TableRow:
-    values = _values(measure, one)
-    return TableRow(
-        title, False, min(values), sum(values) / len(values), max(values), values[-1], len(values)
-    )
-
-
 def _summary(measure: Measure, rows: Sequence[TableRow]) -> str:
     """Which of the jobs did the most and which the least of it, on average."""
+    if not rows:
+        return f"{measure.title}: unknown."
     most, least = max(rows, key=lambda row: row.mean), min(rows, key=lambda row: row.mean)
     said = f"{measure.title}, on average: {most.name} {most.mean:.0f} {measure.unit}"
     return (

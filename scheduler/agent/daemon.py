@@ -199,7 +199,7 @@ class Daemon:
             reply = self.client.sync(request)
         except ServerAway as problem:
             self._away = problem
-            self.readings.give_back(request.samples)
+            self.readings.give_back(request.samples + request.unrated)
             if not self._stopping.is_set():
                 logger.warning("the server is away, attempts go on: %s", problem)
             return False
@@ -235,7 +235,8 @@ class Daemon:
             hold_s=hold_s,
             sent_at=time.time(),
             reports=self.roster.reports(),
-            samples=samples,
+            samples=tuple(one for one in samples if one.gpu_percent is not None),
+            unrated=tuple(one for one in samples if one.gpu_percent is None),
             host_sample=host_sample,
             checks=self.checks.results(),
             troubles=None if self._introduced and wrong == self._wrong else wrong,

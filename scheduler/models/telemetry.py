@@ -7,12 +7,19 @@ from django.db import models
 from scheduler.models.attempts import Attempt
 from scheduler.models.cluster import Device, Node
 
+# What stands in `gpu_percent` where the driver does not tell it; no mean counts it.
+UNKNOWN_USE = -1.0
+KNOWN_USE = models.Q(gpu_percent__gte=0)
+# In per cent: a display or an idle framework may hold a card a little busy.
+WORKS_FROM = 5.0
+# For the idle clock of sessions: nobody is stopped for what is not known.
+MAY_WORK = models.Q(gpu_percent__gte=WORKS_FROM) | ~KNOWN_USE
 # An hour of which every minute is idle, in bits.
 ALL_MINUTES = 2**60 - 1
 
 
 class DeviceSample(models.Model):
-    """One reading of one device, and the attempt that held it."""
+    """One reading of one device, and the attempt that held it; `gpu_percent` may be UNKNOWN_USE."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="samples")
     attempt = models.ForeignKey(
@@ -45,10 +52,10 @@ class HostSample(models.Model):
 class DeviceHour(models.Model):
     """What is left of the readings of a device for one attempt (None: nobody's) in one hour.
 
-    `hour` is its begin; use and power are means over `count` readings, memory and temperature the
-    highest of them; `idle` of them lie in spans of little use (None: rolled up before that was
-    counted; earlier hours count single readings); `idle_minutes`: the minutes of such spans as
-    bits, the first minute the lowest.
+    `hour` is its begin; use is the mean of `count` readings that tell it (UNKNOWN_USE and 0: none
+    did), power that of all, memory and temperature the highest; `idle` of `count` lie in spans of
+    little use (None: rolled up before that was counted; earlier hours count single readings);
+    `idle_minutes`: the minutes of such spans as bits, the first minute the lowest.
     """
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="hours")

@@ -15,6 +15,7 @@ from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import Attempt, Device, DeviceHour, DeviceSample, Job, Node
+from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.jobs import check_visible
 from scheduler.selectors.kept.picked import Picked, moments_between
 
@@ -30,7 +31,7 @@ _LATELY, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 @dataclass(slots=True)
 class DeviceSeries:
-    """One device over time; the lists have equal length, oldest first."""
+    """One device over time; the lists have equal length, oldest first. None: not told."""
 
     uuid: str
     index: int
@@ -40,7 +41,7 @@ class DeviceSeries:
     memory_mib: int
     is_simulated: bool
     at: list[datetime] = field(default_factory=list)
-    gpu_percent: list[float] = field(default_factory=list)
+    gpu_percent: list[float | None] = field(default_factory=list)
     memory_used_mib: list[int] = field(default_factory=list)
     power_watts: list[float] = field(default_factory=list)
     temperature_c: list[float] = field(default_factory=list)
@@ -220,7 +221,7 @@ def _series(wish: Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
                 uuid, index, node, ranks.get(device_id), *rest
             )
         one.at.append(at)
-        one.gpu_percent.append(gpu)
+        one.gpu_percent.append(None if gpu == UNKNOWN_USE else gpu)
         one.memory_used_mib.append(memory)
         one.power_watts.append(power)
         one.temperature_c.append(temperature)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Avg, Count, Max, QuerySet
-from django.db.models.functions import TruncHour
+from django.db.models.functions import Coalesce, TruncHour
 
 from scheduler import events
 from scheduler.conf import load_conf
@@ -19,7 +20,9 @@ from scheduler.models import (
     HostSample,
     Node,
 )
+from scheduler.models.telemetry import KNOWN_USE, UNKNOWN_USE
 from scheduler.selectors.books.seconds import idle_spans
+from scheduler.wire import messages
 from scheduler.wire.messages import SyncRequest
 
 MAX_SAMPLES = 5000
@@ -31,7 +34,8 @@ def ingest_samples(*, node: Node, request: SyncRequest, now: datetime) -> int:
     Readings of devices the node does not have, from the future or older than the retention are
     dropped: they can only be a wrong clock. Returns how many were kept.
     """
-    rows = _device_rows(node, request, now) if request.samples else []
+    samples = (*request.samples, *request.unrated)[:MAX_SAMPLES]
+    rows = _device_rows(node, samples, now) if samples else []
     if rows:
         DeviceSample.objects.bulk_create(rows, ignore_conflicts=True)
         jobs = Attempt.objects.filter(pk__in={r.attempt_id for r in rows if r.attempt_id})
@@ -55,14 +59,16 @@ def ingest_samples(*, node: Node, request: SyncRequest, now: datetime) -> int:
     return len(rows)
 
 
-def _device_rows(node: Node, request: SyncRequest, now: datetime) -> list[DeviceSample]:
+def _device_rows(
+    node: Node, samples: Sequence[messages.DeviceSample], now: datetime
+) -> list[DeviceSample]:
     ids = dict(Device.objects.filter(node=node).values_list("uuid", "pk"))
-    fences = {sample.fence for sample in request.samples if sample.fence is not None}
+    fences = {sample.fence for sample in samples if sample.fence is not None}
     mine = set(
         Attempt.objects.filter(pk__in=fences, placements__node=node).values_list("pk", flat=True)
     )
     rows = []
-    for sample in request.samples[:MAX_SAMPLES]:
+    for sample in samples:
         at = _moment(sample.at, now)
         if sample.uuid not in ids or at is None:
             continue
@@ -71,7 +77,9 @@ def _device_rows(node: Node, request: SyncRequest, now: datetime) -> list[Device
                 device_id=ids[sample.uuid],
                 attempt_id=sample.fence if sample.fence in mine else None,
                 at=at,
-                gpu_percent=min(max(sample.gpu_percent, 0.0), 100.0),
+                gpu_percent=UNKNOWN_USE
+                if sample.gpu_percent is None
+                else min(max(sample.gpu_percent, 0.0), 100.0),
                 memory_used_mib=max(0, sample.memory_used_mib),
                 power_watts=max(0.0, sample.power_watts),
                 temperature_c=sample.temperature_c,
@@ -110,8 +118,8 @@ def _roll_up(before: datetime) -> int:
         old.annotate(hour=TruncHour("at", tzinfo=UTC))
         .values("device_id", "attempt_id", "hour")
         .annotate(
-            count=Count("pk"),
-            gpu_percent=Avg("gpu_percent"),
+            count=Count("pk", filter=KNOWN_USE),
+            gpu_percent=Coalesce(Avg("gpu_percent", filter=KNOWN_USE), UNKNOWN_USE),
             memory_used_mib=Max("memory_used_mib"),
             power_watts=Avg("power_watts"),
             temperature_c=Max("temperature_c"),

@@ -78,8 +78,7 @@ class EnrolReply:
 class Checkpoint:
     """A checkpoint whose size and SHA-256 (`digest`, hex) a node has read back from its file.
     `path` is absolute on that node, `step` the program's own count of its progress; `taken_at`:
-    when the file was complete, by the node's clock.
-    """
+    when the file was complete, by the node's clock."""
 
     path: str
     step: int
@@ -98,8 +97,7 @@ class AttemptReport:
 
     `checkpoint` is the last one that was confirmed, rank 0's word alone, `checkpoint_problem` why
     the newest note was not; `checkpoint_pending`: ended, but the last one is still being read.
-    `resumed_step`: of the checkpoint at `resumed_from`; `resume_problem`: why there was none.
-    """
+    `resumed_step`: of the checkpoint at `resumed_from`; `resume_problem`: why there was none."""
 
     fence: int
     rank: int
@@ -123,11 +121,12 @@ class AttemptReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """One reading of one device; `fence` names the attempt that holds it, None when free."""
+    """One reading of one device; `fence` names the attempt that holds it, None when free.
+    `gpu_percent` is None where the driver tells none, as of MIG instances."""
 
     uuid: str
     at: float
-    gpu_percent: float
+    gpu_percent: float | None
     memory_used_mib: int
     power_watts: float
     temperature_c: float
@@ -173,7 +172,7 @@ class SyncRequest:
     one, else held for at most `hold_s`. `host` and `devices` come first and when they change; None:
     unchanged; `troubles`, all that is wrong now, and `data` too. `checks` are told until no longer
     asked for. `takes_kept`: what goes on may be answered by its fence; `takes_token`: `next_token`.
-    """
+    `unrated`: samples without `gpu_percent`, apart, as older servers refuse them."""
 
     protocol: int
     agent_version: str
@@ -192,6 +191,7 @@ class SyncRequest:
     takes_kept: bool = False
     takes_token: bool = False
     data: DataReport | None = None
+    unrated: tuple[DeviceSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 /* A stand-in for libnvidia-ml.so.1: two cards whose faults stand in the file $NVML_STUB_FAULTS,
-   one a line: "INDEX gone|lost|hot|ecc|process|screen|memory|deaf|dark N" (memory in MiB; 256 more are reserved
-   for the driver; gone cards have no handle either, deaf ones tell no Xid, dark ones no power) or "INDEX xid CODE", which is told once a library.
+   one a line: "INDEX gone|lost|hot|ecc|process|screen|memory|deaf|dark|blind N" (memory in MiB; 256 more are reserved
+   for the driver; gone cards have no handle either, deaf ones tell no Xid, dark ones no power, blind ones no use) or "INDEX xid CODE", which is told once a library.
    The second card's driver is old. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,11 @@ int nvmlDeviceGetMemoryInfo_v2(card *c, memory *m) {
     m->free = m->total - m->reserved - m->used;
     return OK;
 }
-int nvmlDeviceGetUtilizationRates(card *c, unsigned *u) { u[0] = 37; u[1] = 5; return fault(c, "lost") ? LOST : OK; }
+int nvmlDeviceGetUtilizationRates(card *c, unsigned *u) {
+    u[0] = 37;
+    u[1] = 5;
+    return fault(c, "lost") ? LOST : fault(c, "blind") ? NOT_SUPPORTED : OK;
+}
 int nvmlDeviceGetPowerUsage(card *c, unsigned *w) {
     *w = 61000;
     return fault(c, "lost") ? LOST : fault(c, "dark") ? NOT_SUPPORTED : OK;

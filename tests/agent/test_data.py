@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scheduler.agent.node.data import look
 from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.wire.codec import decode, encode
@@ -51,7 +53,11 @@ def test_too_many_and_none_at_all_are_said(tmp_path: Path) -> None:
     assert "only the first 200 of 201" in found.problem and "gone cannot be read" in found.problem
 
 
-def test_folders_nested_as_deep_as_paths_are_long_are_measured(tmp_path: Path) -> None:
+def test_folders_nested_as_deep_as_paths_are_long_are_measured(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    # pytest itself could not.
+    request.addfinalizer(lambda: remove_tree(tmp_path))
     place = str(tmp_path / "deep")
     while len(place) < 4000:
         os.mkdir(place)
@@ -62,4 +68,3 @@ def test_folders_nested_as_deep_as_paths_are_long_are_measured(tmp_path: Path) -
         ("deep", 2),
         ("link", 2),
     ]
-    remove_tree(tmp_path)

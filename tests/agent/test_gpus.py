@@ -21,6 +21,7 @@ def test_readings_rise_with_work_and_stay_within_the_card() -> None:
     for cores in (0.0, 0.3, 1.0, 64.0):
         holders = {busy_card.uuid: Holding(9, cores, 30.0)}
         busy, idle = gpus.sample(holders)
+        assert busy.gpu_percent is not None
         assert 0 <= busy.gpu_percent <= 100 and (busy.gpu_percent > 20) == (cores > 0.2)
         assert 0 < busy.memory_used_mib < busy_card.memory_mib
         assert 0 < busy.power_watts <= 700 and 25 < busy.temperature_c < 90

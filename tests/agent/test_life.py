@@ -73,7 +73,7 @@ def test_samples_follow_the_work_of_the_holder(portal: Portal, agent: Agent) -> 
     order = assignment("while :; do :; done", device_uuids=(card.uuid,), stop_grace_s=0)
     portal.assign("alpha", order)
     busy = portal.wait(
-        lambda: [s for s in book.samples if s.uuid == card.uuid and s.gpu_percent > 5],
+        lambda: [s for s in book.samples if s.uuid == card.uuid and (s.gpu_percent or 0) > 5],
         what="a busy sample",
     )
     assert busy[0].fence == order.fence

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.agent.gpus.face import GpuProblem
+from scheduler.agent.gpus.face import GpuProblem, Holding
 from scheduler.agent.gpus.mig import instances_of, is_in_mig_mode, part_of
+from scheduler.agent.gpus.nvml import NvmlGpus
 from scheduler.agent.gpus.simulated import SimulatedGpus
 
 CARD = "NVIDIA H100 80GB HBM3"
@@ -59,6 +60,29 @@ def test_the_driver_says_which_instances_there_are():
         ("MIG-0", f"{CARD} MIG 1g.10gb", 9984, 142),
         ("MIG-2", f"{CARD} MIG 1c.3g.40gb", 40448, 142),
     ]
+
+
+def test_instances_are_read_with_their_card():
+    nvml = Driver()
+    for name, answer in (
+        ("nvmlDeviceGetPowerUsage", 90_000), ("nvmlDeviceGetTemperature", 41),
+        ("nvmlDeviceGetMemoryInfo", SimpleNamespace(total=80 << 30, used=3 << 30)),
+    ):  # fmt: skip
+        setattr(nvml, name, lambda *_, said=answer: said)
+    nvml.NVMLError_NotSupported = NVMLError
+    nvml.NVML_TEMPERATURE_GPU = nvml.nvmlMemory_v2 = 0
+
+    def blind(device):
+        raise NVMLError
+
+    nvml.nvmlDeviceGetUtilizationRates = blind
+    gpus = object.__new__(NvmlGpus)
+    gpus._nvml, gpus._uuids, gpus._devices = nvml, ["GPU-0"], ["card"]
+    gpus._instances = {"GPU-0": tuple(instances_of(nvml, "card", CARD))}
+    card, first, second = gpus.sample({"MIG-2": Holding(7, 1.0, 1.0)})
+    assert (card.gpu_percent, card.power_watts, card.memory_used_mib) == (None, 90, 3072)
+    assert [(one.uuid, one.fence) for one in (first, second)] == [("MIG-0", None), ("MIG-2", 7)]
+    assert (second.gpu_percent, second.temperature_c, second.memory_used_mib) == (None, 41, 3072)
 
 
 def test_all_instances_are_never_more_than_their_card():

@@ -27,6 +27,7 @@ for faults, held in turns:
     found = gpus.faults(held)
     samples = gpus.sample({"GPU-00000000": Holding(7, 1.0, 1.0)})
     said["turns"].append([[(f.uuid, f.kind, f.detail) for f in found], [s.uuid for s in samples]])
+    said["samples"] = [asdict(s) for s in samples]
 said["again"] = [asdict(d) for d in gpus.inventory()]
 print(json.dumps(said))
 """
@@ -123,6 +124,14 @@ def test_a_card_that_lacks_something_keeps_nothing_from_the_others(
     [[found, samples]] = said["turns"]
     assert [fault[:2] for fault in found] == [["GPU-00000001", "xid"]]
     assert samples == ["GPU-00000000", "GPU-00000001"]
+
+
+def test_a_card_that_does_not_tell_its_use_is_read_all_the_same(
+    library: Path, tmp_path: Path
+) -> None:
+    first, second = ask(library, tmp_path, ("0 blind 1", []))["samples"]
+    assert (first["gpu_percent"], second["gpu_percent"]) == (None, 37)
+    assert (first["power_watts"], first["temperature_c"], first["fence"]) == (61, 40, 7)
 
 
 def test_processes_of_the_job_that_holds_the_card_are_no_fault(

@@ -58,7 +58,7 @@ def test_samples_are_plausible_and_name_the_holder(gpus: NvmlGpus) -> None:
     assert len(samples) == len(gpus.inventory())
     assert samples[0].fence == 5
     for sample in samples:
-        assert 0 <= sample.gpu_percent <= 100
+        assert sample.gpu_percent is None or 0 <= sample.gpu_percent <= 100
         assert 0 <= sample.memory_used_mib <= first.memory_mib * 2
         assert 1 < sample.power_watts < 3000 and 0 < sample.temperature_c < 120
 

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Allocation, Device, DeviceSample, Job, MaintenanceWindow, Node
+from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.machines.gpu_map import _read
 from scheduler.states import DeviceHealth
 from tests import scenes
@@ -70,6 +71,10 @@ def test_measured_values_choose_the_shade_and_fill_the_table(client, alice, yard
     assert "70 %, 320 W, 65 °C" in text
     table = client.get(reverse(MAP), {"metric": "power", "view": "table"}).content.decode()
     assert "320 W" in table and not squares(table)
+    DeviceSample.objects.update(gpu_percent=UNKNOWN_USE)
+    text = client.get(reverse(MAP), {"metric": "use"}).content.decode()
+    assert "use unknown, 320 W, 65 °C" in text and "<dd>–</dd>" in text
+    assert client.get(reverse(MAP), {"metric": "use", "view": "table"}).status_code == 200
 
 
 @pytest.mark.once

@@ -8,6 +8,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from scheduler.models import DeviceSample
+from scheduler.models.telemetry import UNKNOWN_USE
 from tests import scenes
 from tests.pages.yard import add_samples, build_yard
 
@@ -68,6 +70,11 @@ def test_what_their_gpus_did_lies_over_the_time_since_each_began(
     assert [row.name for row in memory.rows] == [first["name"], second["name"]]
     text = page.content.decode()
     assert "GPU use, on average: " in text and '<th scope="col">Job</th>' in text
+    DeviceSample.objects.filter(attempt=attempt).update(gpu_percent=UNKNOWN_USE)
+    page = client.get(reverse(PAGE), {"id": f"{other.pk}"})
+    assert lines(page)["GPU use, mean"] == ("unknown",)
+    assert page.context["charts"][0].summary == "GPU use: unknown."
+    assert "% · unknown" in page.content.decode()
     client.force_login(carol)
     assert client.get(reverse(PAGE), {"id": str(other.pk)}).context["charts"] == []
 

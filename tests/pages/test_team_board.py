@@ -15,6 +15,7 @@ from django.utils import timezone
 from accounts.services import create_project, create_team
 from portal.pages.people.board import HEIGHT, WIDTH, draw
 from scheduler.models import Attempt, Budget, DeviceSample, Job, UsageEntry
+from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.sharing.activity import IDLE_OVER, LOW_PERCENT, _doing_little
 from scheduler.selectors.sharing.board import team_board
 from scheduler.selectors.sharing.budgets import budget_views
@@ -140,6 +141,12 @@ def test_a_job_that_has_just_begun_is_not_named(client, board_scene, lead, now):
     assert "sleepy" not in client.get(URL).content.decode()
     attempts.update(started_at=now - timedelta(minutes=6))
     assert "sleepy" in client.get(URL).content.decode()
+
+
+def test_a_job_whose_cards_do_not_tell_their_use_is_not_named(client, board_scene, lead):
+    client.force_login(lead)
+    DeviceSample.objects.filter(attempt__job__name="sleepy").update(gpu_percent=UNKNOWN_USE)
+    assert "sleepy" not in client.get(URL).content.decode()
 
 
 @pytest.mark.once

@@ -19,7 +19,7 @@ from portal.cli.submit import _fields
 from portal.forms.job_text import read_pairs, write_pairs
 from portal.reports.books.files import Style, csv_blocks
 from portal.reports.books.workbooks import write_workbook
-from portal.reports.charts import MAX_TRACES, cost_chart, device_charts, device_points
+from portal.reports.charts import MAX_TRACES, cost_chart, device_charts, device_points, mean_use
 from portal.reports.exports import csv_lines, guarded
 from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.selectors.books.frame import Column, Form, Row
@@ -105,6 +105,19 @@ def test_many_devices_are_all_in_the_table():
 def test_no_readings_say_so():
     assert device_charts([])[0].summary == "GPU use: no readings yet."
     assert device_points([])["gpu_percent"] == {}
+
+
+def test_what_is_not_told_is_unknown_and_no_nought():
+    one, blind = series(0), series(1)
+    told = one.gpu_percent[-1]
+    one.gpu_percent[0] = None
+    blind.gpu_percent = [None] * len(blind.at)
+    use, memory, *_ = device_charts([one, blind])
+    assert use.figure["data"][0]["y"][0] is None and use.figure["data"][1]["y"][-1] is None
+    (row,) = use.rows
+    assert row.readings == len(one.at) - 1 and len(memory.rows) == 2
+    assert mean_use([one, blind]) == pytest.approx(told, abs=50) and mean_use([blind]) is None
+    assert device_charts([blind])[0].summary == "GPU use: unknown."
 
 
 def test_cost_chart_names_cannot_turn_their_direction():

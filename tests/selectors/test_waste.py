@@ -6,8 +6,13 @@ from decimal import Decimal
 
 import pytest
 
-from scheduler.models import DeviceSample
-from scheduler.services.telemetry import prune_telemetry
+from scheduler.models import DeviceHour, DeviceSample
+from scheduler.models.telemetry import UNKNOWN_USE
+from scheduler.selectors.machines.measured import measured_means
+from scheduler.selectors.telemetry import job_series
+from scheduler.services.telemetry import ingest_samples, prune_telemetry
+from scheduler.wire import messages
+from scheduler.wire.codec import decode, encode
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync
 from tests.selectors.test_reports import opened
@@ -54,6 +59,45 @@ def test_a_span_counts_by_its_mean_and_the_longest_stretch_is_told(root, alice, 
     # Rolled up to hours it stays as it was, also where a stretch crosses the hour.
     assert prune_telemetry(now=at(3 * 86_400)) == 120
     assert figures() == row
+
+
+def test_what_does_not_tell_its_use_is_neither_idle_nor_busy(root, alice, project):
+    """Twenty minutes idle, then unknown for the rest of two hours; another that never tells."""
+    node = scenes.build_cluster(root, nodes=1, gpus=2).node(1)
+    told, blind = (start(submit(alice, project, name=name), node, now=at(0)) for name in "ab")
+    sync(node, running(told), running(blind), now=at(0))
+    read_every_minute(told, [0] * 20 + [UNKNOWN_USE] * 100)
+    read_every_minute(blind, [UNKNOWN_USE] * 120)
+    sync(node, ended(told), ended(blind), now=at(7200))
+    close(root)
+
+    def figures():
+        rows, _ = opened(root, "idle-waste", now_s=int(at(7200).timestamp()))
+        return [(row["what"], row["readings"], row["longest_idle_s"]) for row in rows]
+
+    before = figures()
+    assert before == [("a", 20, 1200)]
+    assert measured_means(alice, [blind.job])[blind.job_id].use is None
+    assert prune_telemetry(now=at(3 * 86_400)) == 240
+    assert figures() == before
+    hours = DeviceHour.objects.order_by("hour").values_list("count", "gpu_percent")
+    assert list(hours.filter(attempt=told)) == [(20, 0), (0, UNKNOWN_USE)]
+    (series,) = job_series(alice, blind.job)
+    assert series.gpu_percent == [None, None] and series.temperature_c == [1, 1]
+
+
+def test_a_reading_that_does_not_tell_the_use_is_kept(root):
+    node = scenes.build_cluster(root, nodes=1, gpus=1).node(1)
+    uuid, now = node.devices.get().uuid, at(0).timestamp()
+    request = messages.SyncRequest(
+        protocol=3, agent_version="", agent_id="", boot_id="", seen_revision=0, hold_s=0,
+        sent_at=now, samples=(messages.DeviceSample(uuid, now - 1, 30.0, 5, 60.0, 40.0),),
+        unrated=(messages.DeviceSample(uuid, now, None, 7, 60.0, 41.0),),
+    )  # fmt: skip
+    assert decode(messages.SyncRequest, encode(request)) == request
+    assert ingest_samples(node=node, request=request, now=at(0)) == 2
+    found = DeviceSample.objects.order_by("at").values_list("gpu_percent", "memory_used_mib")
+    assert list(found) == [(30.0, 5), (UNKNOWN_USE, 7)]
 
 
 def test_spans_and_threshold_are_settings(root, alice, project, settings):

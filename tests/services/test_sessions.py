@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import AuditEvent
-from scheduler.models import Session
+from scheduler.models import DeviceSample, Session
+from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.sessions import session_cards
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.sessions import (
@@ -18,6 +19,7 @@ from scheduler.services.sessions import (
     redeem_ticket,
     stop_idle_sessions,
 )
+from scheduler.services.sessions.idling import last_work
 from scheduler.spec import SpecInvalid
 from scheduler.states import EndReason
 from tests import scenes
@@ -70,6 +72,16 @@ def test_the_idle_clock_is_set_back_by_people_and_by_work_and_stops_at_last(
     assert stop_idle_sessions(now=later(18)) == 0
     keep_session(actor=alice, session=session, now=later(18))
     session.refresh_from_db()
+    # Nobody is stopped for a card that does not tell how busy it is.
+    attempt = session.job.attempts.get()
+    unknown = DeviceSample.objects.create(
+        device=attempt.placements.get().allocations.first().device, attempt=attempt,
+        at=later(26), gpu_percent=UNKNOWN_USE, memory_used_mib=1, power_watts=0, temperature_c=1,
+    )  # fmt: skip
+    [card] = session_cards(alice, [session], now=later(26.5))
+    assert (card.gpu_percent, card.idle_since) == (None, later(26))
+    assert last_work(attempt.pk, since=later(20)) == later(26)
+    unknown.delete()
     [card] = session_cards(alice, [session], now=later(27))
     assert (card.idle_percent, card.level) == (90, "soon")
     assert {"connect", "keep", "cancel"} <= card.actions

@@ -43,7 +43,7 @@ class Series(serializers.Serializer[Any]):
     """One device over time; all lists have equal length.
 
     Of a span of more than 2000 s about 1000 moments, fewer with more than eight devices, and its
-    last minute whole.
+    last minute whole. `gpu_percent` is null where the driver does not tell it (MIG instances).
     """
 
     uuid = serializers.CharField()
@@ -54,7 +54,7 @@ class Series(serializers.Serializer[Any]):
     memory_mib = serializers.IntegerField()
     is_simulated = serializers.BooleanField()
     at = serializers.ListField(child=serializers.DateTimeField())
-    gpu_percent = serializers.ListField(child=serializers.FloatField())
+    gpu_percent = serializers.ListField(child=serializers.FloatField(allow_null=True))
     memory_used_mib = serializers.ListField(child=serializers.IntegerField())
     power_watts = serializers.ListField(child=serializers.FloatField())
     temperature_c = serializers.ListField(child=serializers.FloatField())

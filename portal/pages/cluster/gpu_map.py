@@ -176,7 +176,8 @@ def _totals(nodes: list[MapNode], fills: list[Fill]) -> dict[str, float]:
     totals: dict[str, float] = {kind: sum(getattr(one, kind) for one in fills) for kind in kinds}
     seen = [gpu for node in nodes for gpu in node.gpus if gpu.reading is not None]
     totals["watts"] = sum(gpu.reading.power_watts for gpu in seen if gpu.reading)
-    uses = [gpu.reading.use for gpu in seen if gpu.reading and gpu.held]
+    told = [gpu.reading.use for gpu in seen if gpu.reading and gpu.held]
+    uses = [use for use in told if use is not None]
     totals["use"] = sum(uses) / len(uses) if uses else -1
     totals["kilowatts"] = totals["watts"] / 1000
     return totals

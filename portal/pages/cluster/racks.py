@@ -37,11 +37,11 @@ class Metric:
     title: str
     unit: str
     steps: tuple[int, int, int, int, int]
-    of: Callable[[MapGpu, Reading], float]
+    of: Callable[[MapGpu, Reading], float | None]
     of_idle: bool = False
 
     def value(self, gpu: MapGpu) -> float | None:
-        """Of a GPU that was read in the last 20 seconds, else None."""
+        """Of a GPU that was read in the last 20 seconds and tells it, else None."""
         return self.of(gpu, gpu.reading) if gpu.reading is not None else None
 
     def shown(self, gpu: MapGpu) -> float | None:
@@ -255,5 +255,6 @@ def _words(node: MapNode, gpu: MapGpu) -> str:
         parts.append("booked" if node.is_booked else "free")
     if gpu.reading is not None:
         seen = gpu.reading
-        parts.append(f"{seen.use:.0f} %, {seen.power_watts:.0f} W, {seen.temperature_c:.0f} °C")
+        use = "use unknown" if seen.use is None else f"{seen.use:.0f} %"
+        parts.append(f"{use}, {seen.power_watts:.0f} W, {seen.temperature_c:.0f} °C")
     return " · ".join(parts)

@@ -116,10 +116,14 @@ def _measured(viewer: User, jobs: list[Job]) -> Iterator[Line]:
     if not means:
         return
     shown = [means.get(job.pk) for job in jobs]
-    yield Line("GPU use, mean", tuple(f"{m.use:.0f} %" if m else NOTHING for m in shown))
+    yield Line("GPU use, mean", tuple(_percent(m.use) if m else NOTHING for m in shown))
     most = (f"{m.most_memory_mib / 1024:.1f} GiB" if m else NOTHING for m in shown)
     yield Line("GPU memory, most", tuple(most))
     yield Line("Power, mean", tuple(f"{m.power_watts:.0f} W" if m else NOTHING for m in shown))
+
+
+def _percent(use: float | None) -> str:
+    return "unknown" if use is None else f"{use:.0f} %"
 
 
 def _specs(viewer: User, jobs: list[Job]) -> Iterator[Line]:

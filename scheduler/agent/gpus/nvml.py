@@ -103,20 +103,33 @@ class NvmlGpus:
 
     def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
         """One reading of each device that answers; one that fell off the bus is left out."""
-        found = []
+        found: list[DeviceSample] = []
         for uuid, device in zip(self._uuids, self._devices, strict=True):
             try:
-                found.append(self._read(uuid, device, holders.get(uuid)))
+                card = self._read(uuid, device, holders.get(uuid))
             except self._nvml.NVMLError:
                 continue
+            parts = self._instances.get(uuid, ())
+            found += [card, *(self._part(card, one, holders.get(one.uuid)) for one in parts)]
         return tuple(found)
+
+    def _part(self, card: DeviceSample, part: Instance, holder: Holding | None) -> DeviceSample:
+        """An instance is as hot as its card; how busy it is and what it draws nobody tells."""
+        return replace(
+            card,
+            uuid=part.uuid,
+            gpu_percent=None,
+            memory_used_mib=self._used_mib(part.handle),
+            power_watts=0.0,
+            fence=holder.fence if holder else None,
+        )
 
     def _read(self, uuid: str, device: Any, holder: Holding | None) -> DeviceSample:
         nvml = self._nvml
         return DeviceSample(
             uuid=uuid,
             at=time.time(),
-            gpu_percent=float(nvml.nvmlDeviceGetUtilizationRates(device).gpu),
+            gpu_percent=self._use(device),
             memory_used_mib=nvml.nvmlDeviceGetMemoryInfo(device).used // _MIB,
             power_watts=self._supported(nvml.nvmlDeviceGetPowerUsage, device) / 1000,
             temperature_c=float(
@@ -124,6 +137,13 @@ class NvmlGpus:
             ),
             fence=holder.fence if holder else None,
         )
+
+    def _use(self, device: Any) -> float | None:
+        """Per cent; None from a card that does not tell, such as one in MIG mode."""
+        try:
+            return float(self._nvml.nvmlDeviceGetUtilizationRates(device).gpu)
+        except self._nvml.NVMLError_NotSupported:
+            return None
 
     def _supported(self, question: Any, *arguments: Any) -> Any:
         """The answer; 0 from a card that never has one. Raises NVMLError for what is wrong now.

@@ -25,7 +25,7 @@ from django.db.models.functions import Cast, Coalesce
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S, cut
 from scheduler.models import DeviceHour, DeviceSample, DeviceSegment
-from scheduler.models.telemetry import ALL_MINUTES
+from scheduler.models.telemetry import ALL_MINUTES, KNOWN_USE
 
 _CHUNK = 20_000
 _HOUR_S = 3600
@@ -106,12 +106,14 @@ class EpochSecond(Func):
 
 
 def idle_spans(samples: QuerySet[DeviceSample], conf: SchedulerConf) -> QuerySet[Any]:
-    """Readings by device, attempt and span (`span_s`, its first second): `all_count` of them, and
-    `idle_count` of them where their mean is below the threshold, else 0. Spans end with hours."""
+    """Readings that tell the use by device, attempt and span (`span_s`, its first second):
+    `all_count` of them, `idle_count` where their mean is below the threshold, else 0. Spans end
+    with hours."""
     second = EpochSecond("at")
     into = second % Value(_HOUR_S, BigIntegerField()) % Value(conf.idle_span_s, BigIntegerField())
     return (
-        samples.order_by()
+        samples.filter(KNOWN_USE)
+        .order_by()
         .annotate(span_s=second - into)
         .values("device_id", "attempt_id", "span_s")
         .annotate(all_count=Count("pk"), mean_percent=Avg("gpu_percent"))

@@ -29,6 +29,7 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import visible_projects
 from scheduler.models import Allocation, Booking, Device, DeviceSample, Node, Pool
+from scheduler.models.telemetry import KNOWN_USE
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.states import DeviceHealth, NodeState
 
@@ -53,9 +54,9 @@ class Holding:
 
 @dataclass(slots=True)
 class Reading:
-    """Means of the last 20 seconds: percent, MiB, watts, degrees Celsius."""
+    """Means of the last 20 seconds: percent (None: not told), MiB, watts, degrees Celsius."""
 
-    use: float
+    use: float | None
     memory_mib: float
     power_watts: float
     temperature_c: float
@@ -147,7 +148,8 @@ def _marks(viewer: User, now: datetime) -> _Marks:
     rows = _read(now).union(_held(viewer), _booked(now), all=True)
     for what, number, job, name, team, project, *means in rows:
         if what == _READ:
-            found.readings[number] = Reading(*map(float, means))
+            use, *others = means
+            found.readings[number] = Reading(use, *map(float, others))
         elif what == _BOOKED:
             found.booked.update(json.loads(name))
         else:
@@ -182,4 +184,6 @@ def _read(now: datetime) -> QuerySet[DeviceSample, Any]:
     rows = DeviceSample.objects.filter(at__gt=now - READING).order_by()
     device = ExpressionWrapper(F("device_id") + Value(0), BigIntegerField())
     by_device = rows.values_list(Value(_READ), device, Value(0), Value(""), Value(""), Value(""))
-    return by_device.annotate(*(Avg(name) for name in _MEANS))
+    use, *others = _MEANS
+    by_device = by_device.annotate(use=Avg(use, filter=KNOWN_USE))
+    return by_device.annotate(*(Avg(name) for name in others))

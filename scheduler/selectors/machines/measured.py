@@ -9,14 +9,16 @@ from django.db.models import Avg, Max
 
 from accounts.models import User
 from scheduler.models import DeviceSample, Job
+from scheduler.models.telemetry import KNOWN_USE
 from scheduler.selectors.telemetry import may_read_metrics
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Means over all readings that are still kept: percent, MiB (the most), watts."""
+    """Means over all readings that are still kept: percent (None: not told), MiB (the most),
+    watts."""
 
-    use: float
+    use: float | None
     most_memory_mib: float
     power_watts: float
 
@@ -30,6 +32,7 @@ def measured_means(viewer: User, jobs: Iterable[Job]) -> dict[int, Measured]:
         DeviceSample.objects.filter(attempt__job__in=allowed)
         .order_by()
         .values_list("attempt__job")
-        .annotate(Avg("gpu_percent"), Max("memory_used_mib"), Avg("power_watts"))
+        .annotate(use=Avg("gpu_percent", filter=KNOWN_USE))
+        .annotate(Max("memory_used_mib"), Avg("power_watts"))
     )
-    return {job: Measured(*map(float, values)) for job, *values in rows}
+    return {job: Measured(use, float(most), watts) for job, use, most, watts in rows}

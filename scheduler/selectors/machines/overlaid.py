@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Value
 
 from accounts.models import User
 from scheduler.models import Attempt, Device, DeviceHour, DeviceSample, Job, Placement
+from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.telemetry import FULL, Wish, may_read_metrics
 
 # Of a job so many points; of its devices the first ones.
@@ -22,13 +23,14 @@ _COLUMNS = ("gpu_percent", "memory_used_mib", "power_watts", "temperature_c")
 
 @dataclass(slots=True)
 class RunSeries:
-    """Means over the devices of a job's latest attempt; `at` since it was placed, oldest first."""
+    """Means over the devices of a job's latest attempt; `at` since it was placed, oldest first.
+    None: no device told it then."""
 
     job: int
     step: timedelta
     devices: int = 0
     at: list[timedelta] = field(default_factory=list)
-    gpu_percent: list[float] = field(default_factory=list)
+    gpu_percent: list[float | None] = field(default_factory=list)
     memory_used_mib: list[float] = field(default_factory=list)
     power_watts: list[float] = field(default_factory=list)
     temperature_c: list[float] = field(default_factory=list)
@@ -109,5 +111,6 @@ def _meaned(run: _Run, readings: list[Any]) -> RunSeries:
             max(sum((row[1] - run.began for row in rows), timedelta()) / len(rows), timedelta())
         )
         for place, name in enumerate(_COLUMNS, start=2):
-            getattr(series, name).append(sum(row[place] for row in rows) / len(rows))
+            told = [row[place] for row in rows if row[place] != UNKNOWN_USE]
+            getattr(series, name).append(sum(told) / len(told) if told else None)
     return series

@@ -13,13 +13,12 @@ from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, DeviceSample, Session
+from scheduler.models.telemetry import KNOWN_USE, MAY_WORK
 from scheduler.selectors.jobs import MAX_PK, job_actions
 from scheduler.selectors.telemetry import may_read_metrics
 from scheduler.spec.units import format_duration
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
 
-# In per cent; as the idle clock counts it.
-WORKS_FROM = 5.0
 # What one press of Extend proposes.
 EXTENDED_BY_S = 3600
 _USE_OVER = timedelta(minutes=1)
@@ -88,8 +87,8 @@ def session_cards(viewer: User, sessions: Sequence[Session], *, now: datetime) -
         .order_by()
         .values("attempt")
         .annotate(
-            use=Avg("gpu_percent", filter=Q(at__gt=now - _USE_OVER)),
-            worked_at=Max(Case(When(gpu_percent__gte=WORKS_FROM, then=F("at")))),
+            use=Avg("gpu_percent", filter=KNOWN_USE & Q(at__gt=now - _USE_OVER)),
+            worked_at=Max(Case(When(MAY_WORK, then=F("at")))),
         )
         .values_list("attempt", "use", "worked_at")
         if attempts

@@ -27,6 +27,7 @@ from django.db.models.functions import Cast
 
 from accounts.models import Project, User
 from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
+from scheduler.models.telemetry import KNOWN_USE
 from scheduler.money import steps_per_s
 from scheduler.selectors.sharing.reach import of_team, projects_of
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
@@ -208,7 +209,7 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     )
     still = (
         DeviceSample.objects.filter(
-            attempt__in=running.order_by().values("pk"), at__gte=now - _STILL
+            KNOWN_USE, attempt__in=running.order_by().values("pk"), at__gte=now - _STILL
         )
         .order_by()
         .values("attempt")
@@ -216,7 +217,7 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
         .filter(lately__lt=LOW_PERCENT)
     )
     samples = DeviceSample.objects.filter(
-        attempt__in=still.values("attempt"), at__gte=now - IDLE_OVER, at__lte=now
+        KNOWN_USE, attempt__in=still.values("attempt"), at__gte=now - IDLE_OVER, at__lte=now
     )
     keys = {
         "job_": F(f"{job}_id"),

@@ -16,6 +16,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import Attempt, DeviceSample, Job, Session
+from scheduler.models.telemetry import MAY_WORK
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden
@@ -23,9 +24,6 @@ from scheduler.services.sessions.entering import may_connect
 from scheduler.services.stopping import request_stop
 from scheduler.spec.units import format_duration
 from scheduler.states import AttemptState, EndReason
-
-# In per cent: a display or an idle framework may hold a card a little busy.
-WORKS_FROM = 5.0
 
 
 def note_activity(*, job_id: int, at: datetime) -> None:
@@ -82,10 +80,8 @@ def _last_done(seen_at: datetime | None, started_at: datetime | None) -> datetim
 
 
 def last_work(attempt_id: int, *, since: datetime) -> datetime | None:
-    """When a GPU of the attempt last worked, as far as it was seen."""
-    busy = DeviceSample.objects.filter(
-        attempt=attempt_id, at__gt=since, gpu_percent__gte=WORKS_FROM
-    )
+    """When a GPU of the attempt last worked, as far as it was seen; one that does not tell may."""
+    busy = DeviceSample.objects.filter(MAY_WORK, attempt=attempt_id, at__gt=since)
     found: datetime | None = busy.aggregate(at=Max("at"))["at"]
     return found
 
