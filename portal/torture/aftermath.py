@@ -57,13 +57,14 @@ def wait_for_the_end(
     """Jobs that are not over, at the latest after `patience_s`: number and state."""
     deadline = time.monotonic() + patience_s
     while True:
-        left = _unfinished(database)
+        left = unfinished(database)
         if left == [] or time.monotonic() > deadline or or_if():
             return left or []
         time.sleep(0.5)
 
 
-def _unfinished(database: str) -> list[tuple[int, str]] | None:
+def unfinished(database: str) -> list[tuple[int, str]] | None:
+    """Jobs that are not over: number and state; None where the database is away."""
     try:
         with psycopg.connect(database, connect_timeout=3) as line:
             rows = line.execute(

@@ -17,6 +17,7 @@ overdue   job, state: not over long after the last fault
 peek      job, status: a stranger asked for it
 revoked   token, what (a token unless said); used: the same, status; frame: the same, a socket's
 page      jobs, missed, closed: an open page, and what it was not told of the jobs it watched
+quiet     shows: a page that was open after the storm, until now: jobs with the state it shows
 entered   job, ticket, status: a session's ticket was used (303: it let in)
 reached   job, app, ok, again: somebody wanted to talk to a session's program, and came back
 answered  job, by: a session's program says which job it is

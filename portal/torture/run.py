@@ -147,9 +147,9 @@ def _storm(
             choice.tell(f"{said}; the storm is over, waiting for what is on its way")
             crowd.join()
             patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
-            for job, state in aftermath.wait_for_the_end(
-                yard.database, patience_s, or_if=watch.has_seen
-            ):
+            with crowd.listeners.stay() if crowd.is_whole else contextlib.nullcontext():
+                late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=watch.has_seen)
+            for job, state in late:
                 diary.note("overdue", job=job, state=state)
         if watch.evidence is None:
             crowd.cancel_the_past()

@@ -87,17 +87,18 @@ def _open_deaf(hand: Hand, pages: contextlib.ExitStack, cookie: str, wish: str) 
     pages.callback(line.close)
     line.settimeout(5)
     line.connect((host, int(port)))
-    page = connect(
-        f"ws://{address}/ws/",
-        sock=line,
-        origin=Origin(hand.yard.address),
-        additional_headers={"Cookie": cookie},
-        compression=None,
-        max_queue=1,
-        ping_interval=None,
-        close_timeout=0.5,
+    page = pages.enter_context(
+        connect(
+            f"ws://{address}/ws/",
+            sock=line,
+            origin=Origin(hand.yard.address),
+            additional_headers={"Cookie": cookie},
+            compression=None,
+            max_queue=1,
+            ping_interval=None,
+            close_timeout=0.5,
+        )
     )
-    pages.callback(page.close)
     page.send(wish)
 
 

@@ -21,6 +21,7 @@ _CLOSE_S = 1.0
 _SEEN_S, _MOVED_S = 5.0, 30.0
 # Two cycles, on a machine where everything takes long.
 _LOOKED_AT_WITHIN_S = 60.0
+_TOLD_WITHIN_S = 10.0
 
 
 def bookings_are_honoured(evidence: Evidence) -> Iterator[str]:
@@ -144,11 +145,19 @@ def every_move_has_its_event(evidence: Evidence) -> Iterator[str]:
 
 
 def shown_is_what_is(evidence: Evidence) -> Iterator[str]:
-    """I23: what the portal shows when all is quiet is what the rows say."""
+    """I23: what the portal shows when all is quiet is what the rows say; so does a page that stayed
+    open since the storm, of what ended long enough before: its socket told of it."""
     states = {job["id"]: job["state"] for job in evidence.rows("job")}
     for shown in evidence.told("shown"):
         right = states.get(shown["job"]) == shown["state"]
         yield "" if right else f"job {shown['job']} is shown as {shown['state']}"
+    ended = {job["id"]: job["ended_at"] for job in evidence.rows("job") if job["ended_at"]}
+    for page in evidence.told("quiet"):
+        for job, state in page["shows"]:
+            since_s = page["at"] - evidence.real(ended[job]) if job in ended else 0.0
+            late = since_s > _TOLD_WITHIN_S and states[job] != state
+            words = f"an open page shows job {job} as {state}, {since_s:.0f} s after its end"
+            yield words if late else ""
 
 
 def strangers_see_nothing(evidence: Evidence) -> Iterator[str]:

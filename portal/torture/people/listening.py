@@ -7,14 +7,15 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 
 import httpx
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
+from portal.torture import aftermath
 from portal.torture.history import Diary
 from portal.torture.people.doors import signed_in
 from portal.torture.yard import Yard
@@ -23,6 +24,8 @@ _WATCHED = 20
 # Well after the time that the end of a session may take to be heard of.
 _TRIED_AFTER_S = 12.0
 _LISTENER = "bob"
+# A little more than an open page is given to hear of an end when all is quiet.
+_STAYS_S = 12.0
 
 
 class Listeners:
@@ -41,16 +44,53 @@ class Listeners:
                 page = self._open(cookies)
             except (OSError, WebSocketException) as refused:
                 raise httpx.ConnectError(str(refused)) from None
-            with closing(page):
-                heard = self._hear(page, person, time.monotonic() + dice.uniform(4.0, 10.0))
+            with page:
+                self._watch(page, self.jobs[-_WATCHED:])
+                until = time.monotonic() + dice.uniform(4.0, 10.0)
+                heard = self._hear(page, person, until, self.over)
                 self._count_missed(person, heard)
                 if dice.random() < 0.5:
                     self._sign_out(person, page, cookies)
         self.over.wait(dice.uniform(0.5, 2.0))
 
+    @contextmanager
+    def stay(self) -> Iterator[None]:
+        """A page on what still goes on, now that the storm is over, until a while after this."""
+        left = aftermath.unfinished(self.yard.database) or []
+        done, shows = threading.Event(), list[tuple[int, str]]()
+        hears = threading.Thread(
+            target=self._stay, args=([job for job, _ in left][-_WATCHED:], done, shows)
+        )
+        hears.start()
+        try:
+            yield
+            done.wait(_STAYS_S if hears.is_alive() else 0.0)
+        finally:
+            done.set()
+            hears.join()
+        self.diary.note("quiet", shows=shows)
+
+    def _stay(
+        self, jobs: Sequence[int], done: threading.Event, shows: list[tuple[int, str]]
+    ) -> None:
+        """Fills `shows`; a page whose socket was closed, or could not be opened, shows nothing."""
+        found: dict[int, str] = {}
+        with suppress(OSError, WebSocketException, httpx.HTTPError):
+            with (
+                closing(signed_in(self.yard, _LISTENER)) as person,
+                self._open(dict(person.cookies)) as page,
+            ):
+                self._watch(page, jobs)
+                while not done.is_set():
+                    heard = self._hear(page, person, time.monotonic() + 1.0, done)
+                    if heard is None:
+                        return
+                    found |= heard
+            shows += found.items()
+
     def _open(self, cookies: dict[str, str]) -> ClientConnection:
         address = self.yard.address.removeprefix("http://")
-        page = connect(
+        return connect(
             f"ws://{address}/ws/",
             origin=Origin(self.yard.address),
             additional_headers={"Cookie": "; ".join(f"{k}={v}" for k, v in cookies.items())},
@@ -58,12 +98,13 @@ class Listeners:
             close_timeout=0.5,
             proxy=None,
         )
-        watched = [f"job:{job}" for job in self.jobs[-_WATCHED:]]
+
+    def _watch(self, page: ClientConnection, jobs: Sequence[int]) -> None:
+        watched = [f"job:{job}" for job in jobs]
         page.send(json.dumps({"subscribe": ["queue:default", "nodes", *watched]}))
-        return page
 
     def _hear(
-        self, page: ClientConnection, person: httpx.Client, until: float
+        self, page: ClientConnection, person: httpx.Client, until: float, over: threading.Event
     ) -> dict[int, str] | None:
         """What the page shows of each job: asked for when its topic greets or hints, as pages do.
 
@@ -71,7 +112,7 @@ class Listeners:
         """
         shows: dict[int, str] = {}
         with suppress(TimeoutError):
-            while (left_s := until - time.monotonic()) > 0 and not self.over.is_set():
+            while (left_s := until - time.monotonic()) > 0 and not over.is_set():
                 try:
                     frame = json.loads(page.recv(timeout=left_s))
                 except ConnectionClosed:

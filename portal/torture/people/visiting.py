@@ -168,7 +168,8 @@ class Line:
     """What is open to a session's program; a page has nothing open between its requests."""
 
     def __init__(self, socket: ClientConnection | None) -> None:
-        self.socket = socket
+        self._open = ExitStack()
+        self.socket = self._open.enter_context(socket) if socket is not None else None
 
     def ask(self, keys: bytes, before: bytes) -> bytes:
         """Type `keys`; the word between `before` and the next "=", empty if none comes in time."""
@@ -193,5 +194,4 @@ class Line:
 
     def close(self) -> None:
         """Let go of it."""
-        if self.socket is not None:
-            self.socket.close()
+        self._open.close()
