@@ -37,11 +37,7 @@ class Story:
                 "number": 16,
                 "target": "k1",
             },
-            {
-                "kind": "heard",
-                "node": "n1",
-                "times": [[100.0, 100.5], [101.0, 101.5], [104.0, 130.0]],
-            },
+            {"kind": "heard", "node": "n1", "times": [[100, 100.5], [101, 101.5], [104, 130.0]]},
             {
                 "kind": "restored",
                 "at": 350.0,
