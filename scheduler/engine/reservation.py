@@ -126,6 +126,7 @@ def kept_for(board: Board, request: Request, head: Head, *, is_promise: bool = F
         is_promise=is_promise,
         is_whole=request.is_exclusive,
         tenant=request.tenant,
+        model=request.model,
     )
 
 
@@ -153,6 +154,7 @@ def _open_at(
     for one, at, first, last in zip(beside, places, *active, strict=True):
         if first < last:
             taken, here = one.need[:, at != NONE], at[at != NONE]
+            taken[0] *= board.keeping.may_meet(one, shape.model)
             free[:, here, first:last] -= taken[:, :, None]
             shared[here[(taken > 0).any(axis=0)], first:last] = True
     # Where nothing is kept then, being ready is enough.
@@ -161,14 +163,16 @@ def _open_at(
         if one.is_whole or shape.is_exclusive or _minds(board, shape, one):
             is_open[at[at != NONE], first : max(begin, end)] = False
         elif first < begin:
-            tight = at[~hold(one.spare(others), shape)]
+            meets = board.keeping.may_meet(one, shape.model)
+            tight = at[~hold(one.spare(others), shape, in_gpus=meets)]
             is_open[tight[tight != NONE], first:begin] = False
     return is_open
 
 
 def _minds(board: Board, shape: Request, one: Kept) -> bool:
     """On cut cards, what is to spare for one tenant is not for another."""
-    return board.cards.matter and one.tenant != shape.tenant
+    meets = board.keeping.may_meet(one, shape.model)
+    return board.cards.matter and meets and one.tenant != shape.tenant
 
 
 def _moments(

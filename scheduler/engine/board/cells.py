@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.engine.snapshot import Flags, Floats, Ints, flags, floats, ints
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, flags, floats, ints
 
 _FIRST_ROWS = 64
 
@@ -20,13 +20,20 @@ class Cells:
 
     def __init__(self) -> None:
         self._size = 0
-        self._whole_numbers: Ints = np.zeros((4, _FIRST_ROWS), dtype=np.int64)
+        self._whole_numbers: Ints = np.zeros((5, _FIRST_ROWS), dtype=np.int64)
         self._moments: Floats = np.zeros((2, _FIRST_ROWS))
 
     def add(
-        self, number: int, nodes: Ints, gpus: Ints, span: tuple[float, float], *, is_whole: bool
+        self,
+        number: int,
+        nodes: Ints,
+        gpus: Ints,
+        span: tuple[float, float],
+        *,
+        is_whole: bool,
+        model: int = NONE,
     ) -> None:
-        """`gpus` of each of `nodes` for as long as `span`, or (`is_whole`) all there is."""
+        """`gpus` of the model of each of `nodes` for as long as `span`, or (`is_whole`) all."""
         end = self._size + len(nodes)
         while end > self._moments.shape[1]:
             self._whole_numbers = np.concatenate([self._whole_numbers] * 2, axis=1)
@@ -34,6 +41,7 @@ class Cells:
         rows = slice(self._size, end)
         self._whole_numbers[1, rows], self._whole_numbers[2, rows] = nodes, gpus
         self._whole_numbers[0, rows], self._whole_numbers[3, rows] = number, int(is_whole)
+        self._whole_numbers[4, rows] = model
         self._moments[0, rows], self._moments[1, rows] = span
         self._size = end
 
@@ -65,15 +73,19 @@ class Cells:
         numbers: list[int] = np.unique(self._numbers[found]).tolist()
         return numbers
 
-    def taken(self, size: int, from_s: float, until_s: float) -> tuple[Ints, Flags]:
+    def taken(
+        self, size: int, from_s: float, until_s: float, model: int = NONE
+    ) -> tuple[Ints, Flags]:
         """By node (`size` of them): the GPUs that are kept in part, and where all or any is kept.
 
-        The second has two rows: nodes that are kept as a whole, and nodes of which anything is.
+        Of a `model`, only what is kept of just that counts as kept in part. The second has two
+        rows: nodes that are kept as a whole, and nodes of which anything is.
         """
         during = self._during(from_s, until_s)
-        _, node, gpus, whole = self._whole_numbers[:, : self._size][:, during]
+        _, node, gpus, whole, of_model = self._whole_numbers[:, : self._size][:, during]
         is_part = whole == 0
-        parts = np.bincount(node[is_part], weights=gpus[is_part], minlength=size)
+        counted = is_part if model == NONE else is_part & (of_model == model)
+        parts = np.bincount(node[counted], weights=gpus[counted], minlength=size)
         where = np.zeros((2, size), dtype=np.bool_)
         where[0, node[~is_part]] = where[1, node] = True
         return ints(parts), where

@@ -78,7 +78,7 @@ class Board:
         self.has_failures = bool(nodes.failures.any())
         self.changes: Ints = np.zeros(size, dtype=np.int64)
         self.in_pool: Flags = nodes.pool == np.arange(len(snapshot.pools))[:, None]
-        self.keeping = Keeping(size)
+        self.keeping = Keeping(size, self.accepts)
         self.holder: Ints = _last_holders(snapshot)
         self._begin: Ints = ints(np.searchsorted(devices.node, np.arange(size)))
         self._end: Ints = ints(np.searchsorted(devices.node, np.arange(size), side="right"))

@@ -27,10 +27,11 @@ def need_of(request: Request) -> Ints:
     return ints([request.gpus, request.cpus, request.memory_mib, request.scratch_mib])
 
 
-def hold(amounts: Ints, request: Request) -> Flags:
-    """Where one share fits into the amounts."""
+def hold(amounts: Ints, request: Request, *, in_gpus: bool = True) -> Flags:
+    """Where one share fits into the amounts; whether its GPUs have to."""
+    first = 0 if in_gpus else 1
     need = need_of(request).reshape(-1, *[1] * (amounts.ndim - 1))
-    return np.asarray((amounts >= need).all(axis=0))
+    return np.asarray((amounts[first:] >= need[first:]).all(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Kept:
     from an earlier cycle, for a job whose turn has not come yet. `free_then`: what the nodes have
     free at `from_s`, other things kept aside; starts are charged to it. `used`: what those whom it
     does not bind have of it already. `is_whole`: it leaves nothing to others, whatever is free, so
-    it is not charged.
+    it is not charged. `model`: of which its GPUs are, as in a request.
     `tenant`: whose cards the nodes' are then.
     """
 
@@ -66,6 +67,7 @@ class Kept:
     is_promise: bool = False
     is_whole: bool = False
     tenant: int = NONE
+    model: int = NONE
     used: Ints | None = None
     overlaps: list[tuple[Kept, Ints]] = field(default_factory=list)
 
@@ -104,23 +106,27 @@ class Kept:
         used = None if self.used is None else self.used.copy()
         return replace(self, free_then=self.free_then.copy(), used=used, overlaps=[])
 
-    def taken_from(self, nodes: Ints) -> Ints:
-        """What it takes of each of these nodes (rows, any order)."""
+    def taken_from(self, nodes: Ints, *, in_gpus: bool = True) -> Ints:
+        """What it takes of each of these nodes (rows, any order); whether its GPUs count."""
         taken = np.zeros((len(self.need), len(nodes)), dtype=np.int64)
         at = np.minimum(np.searchsorted(self.nodes, nodes), max(0, len(self.nodes) - 1))
         shared = np.flatnonzero(self.nodes[at] == nodes) if len(self.nodes) else ints([])
         taken[:, shared] = self.need[:, at[shared]]
+        taken[0] *= in_gpus
         return taken
 
 
 class Keeping:
     """All that is kept on a cluster of `size` nodes; changes as heads are found and jobs start.
 
-    `slack_s`: how much earlier than something kept begins others have to be gone.
+    `slack_s`: how much earlier than something kept begins others have to be gone. `accepts`: by
+    model or set of models, the last row any, whether it takes each model; None: there is but one.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, accepts: Flags | None = None) -> None:
         self.slack_s = 0.0
+        many = np.ones((1, 1), dtype=np.int64) if accepts is None else accepts.astype(np.int64)
+        self._meets: Flags = np.asarray(many @ many.T > 0)
         self._size = size
         # By pool and the number under which each was entered, in that order.
         self._by_pool: dict[int, dict[int, Kept]] = {}
@@ -155,9 +161,15 @@ class Keeping:
         """In the order in which it was entered."""
         return self._by_pool.get(pool, {}).values()
 
-    def taken(self, pool: int, from_s: float, until_s: float) -> tuple[Ints, Flags]:
+    def taken(
+        self, pool: int, from_s: float, until_s: float, model: int = NONE
+    ) -> tuple[Ints, Flags]:
         """As `Cells.taken`, of what is kept of the pool meanwhile."""
-        return self._cells.get(pool, Cells()).taken(self._size, from_s, until_s)
+        return self._cells.get(pool, Cells()).taken(self._size, from_s, until_s, model)
+
+    def may_meet(self, one: Kept, model: int) -> bool:
+        """Whether a device of the model, or of the set, can be one of those kept."""
+        return bool(self._meets[one.model, model])
 
     def nodes(self, beside: Sequence[Kept] | None = None) -> Flags:
         """Nodes of which anything is kept; of bookings and headroom only what is `beside`."""
@@ -190,8 +202,9 @@ class Keeping:
         for one in beside:
             if one.is_whole or request.is_exclusive:
                 continue
-            allowed[one.nodes] &= hold(one.spare(others), request)
-            if cut is not None and one.tenant != request.tenant:
+            meets = self.may_meet(one, request.model)
+            allowed[one.nodes] &= hold(one.spare(others), request, in_gpus=meets)
+            if cut is not None and meets and one.tenant != request.tenant:
                 # On a cut card, what is to spare for one tenant is not for another.
                 allowed[one.nodes] &= ~cut[one.nodes]
         return allowed
@@ -206,15 +219,17 @@ class Keeping:
             mine = np.zeros(self._size, dtype=np.bool_)
             mine[one.nodes] = True
             for number in cells.meeting(mine, one.from_s, one.until_s):
-                _meet(one, kept[number])
-                _meet(kept[number], one)
+                meets = self.may_meet(one, kept[number].model)
+                _meet(one, kept[number], in_gpus=meets)
+                _meet(kept[number], one, in_gpus=meets)
         if takes:
             self._in_parts.add(one.pool)
         self._entered += 1
         self._begins.pop(one.pool, None)
         kept[self._entered] = one
         span = (one.from_s, one.until_s)
-        cells.add(self._entered, one.nodes, ints(one.need[0]), span, is_whole=one.is_whole)
+        gpus, number = ints(one.need[0]), self._entered
+        cells.add(number, one.nodes, gpus, span, is_whole=one.is_whole, model=one.model)
         if one.kind is SlotKind.BOOKING:
             self._booked[one.owner] = one
 
@@ -258,14 +273,16 @@ class Keeping:
                 if one.is_whole:
                     continue
                 at = int(np.searchsorted(one.nodes, node))
-                one.free_then[:, at] -= need_of(share)
+                taken = need_of(share)
+                taken[0] *= self.may_meet(one, share.model)
+                one.free_then[:, at] -= taken
                 if one.used is not None and one.serves(share):
-                    one.used[:, at] += need_of(share)
+                    one.used[:, at] += taken
 
 
-def _meet(one: Kept, other: Kept) -> None:
+def _meet(one: Kept, other: Kept, *, in_gpus: bool) -> None:
     """If the other holds when `one` begins, note what it takes of the nodes of both."""
     if not one.is_whole and other.from_s <= one.from_s < other.until_s:
-        taken = other.taken_from(one.nodes)
+        taken = other.taken_from(one.nodes, in_gpus=in_gpus)
         if taken.any():
             one.overlaps.append((other, taken))

@@ -142,7 +142,7 @@ class _PoolLine:
         self._share = share
         self._learns = learns
         self._nodes: Ints = ints(np.flatnonzero(board.in_pool[pool]))
-        self._spans: dict[tuple[int, bool, bool, int], _Spans] = {}
+        self._spans: dict[tuple[int, bool, bool, int, int], _Spans] = {}
 
     def starts(self, rows: Ints) -> Floats:
         """Of these waiting jobs in order; infinite for never."""
@@ -185,7 +185,8 @@ class _PoolLine:
     def _kept_from(self, request: Request) -> _Spans:
         """When maintenance, bookings and headroom keep nodes of the pool from it; where they leave
         enough of a node for a share, they are not looked at."""
-        asked = request.booking, request.uses_headroom, request.is_exclusive, request.gpus
+        who = request.booking, request.uses_headroom
+        asked = *who, request.is_exclusive, request.gpus, request.model
         if asked not in self._spans:
             board, seeker, size = self._board, Seeker(NONE, request), len(self._nodes)
             place_of = np.full(len(board.changes), NONE)
@@ -194,7 +195,8 @@ class _PoolLine:
             for one in board.keeping.of_pool(request.pool):
                 if one.kind is SlotKind.HEAD or not one.binds(seeker):
                     continue
-                left = board.offered_gpus[NONE][one.nodes] - one.need[0]
+                left = board.offered_gpus[request.model][one.nodes]
+                left = left - one.need[0] * board.keeping.may_meet(one, request.model)
                 is_shut = (left < request.gpus) | one.is_whole | request.is_exclusive
                 found.append((ints(place_of[one.nodes[is_shut]]), one.from_s, one.until_s))
             kept = Kept.of(size, found)

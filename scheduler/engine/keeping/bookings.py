@@ -30,7 +30,8 @@ from scheduler.engine.snapshot import (
 
 
 def within_bookings(snapshot: Snapshot, slack_s: float) -> Snapshot:
-    """The snapshot with jobs in bookings ending `slack_s` before these do, if not sooner."""
+    """The snapshot with jobs in bookings ending `slack_s` before these do, if not sooner, and
+    asking for the GPUs that are booked."""
     bookings = snapshot.bookings
     if not len(bookings.id):
         return snapshot
@@ -39,10 +40,17 @@ def within_bookings(snapshot: Snapshot, slack_s: float) -> Snapshot:
     stay_s = last_s - np.append(np.maximum(bookings.from_s, snapshot.now_s), 0.0)
     # Who comes too late gets no room; a run time of nothing would be no snapshot.
     remaining_s = np.minimum(waiting.remaining_s, np.maximum(stay_s[waiting.booking], 1.0))
+    # Of a node booked in part, who takes any model gets none that is not booked.
+    booked = np.append(np.where(bookings.gpus_per_node > 0, bookings.model, NONE), NONE)
+    model = booked[waiting.booking]
     return replace(
         snapshot,
         held=replace(held, until_s=floats(np.minimum(held.until_s, last_s[held.booking]))),
-        waiting=replace(waiting, remaining_s=floats(remaining_s)),
+        waiting=replace(
+            waiting,
+            remaining_s=floats(remaining_s),
+            model=ints(np.where(model == NONE, waiting.model, model)),
+        ),
     )
 
 
@@ -153,6 +161,7 @@ class _Choice:
             free_then=nothing.copy() if is_whole else self.offer.freeing.at(nodes, moment)[:, :, 0],
             is_whole=is_whole,
             used=None if is_whole else self._used(nodes),
+            model=self.offer.share.model,
         )
 
     def _best(self) -> Ints:
@@ -174,11 +183,15 @@ class _Choice:
     def _is_open(self) -> Flags:
         """Such nodes that are not kept for maintenance or another booking while it lasts."""
         bookings, share = self.board.snapshot.bookings, self.offer.share
-        taken, (is_shut, is_kept) = self.board.keeping.taken(
-            share.pool, float(bookings.from_s[self.row]), float(bookings.until_s[self.row])
-        )
+        span = float(bookings.from_s[self.row]), float(bookings.until_s[self.row])
+        taken, (is_shut, is_kept) = self.board.keeping.taken(share.pool, *span)
         is_taken = is_kept if share.is_exclusive else is_shut
-        return flags(self.offer.fit & ~is_taken & (self.offer.total - taken >= share.gpus))
+        # Those of any model get what those of its own leave, whichever that is.
+        left = self.board.present_gpus[NONE] - taken
+        if share.model != NONE:
+            of_it, _ = self.board.keeping.taken(share.pool, *span, share.model)
+            left = np.minimum(left, self.offer.total - of_it)
+        return flags(self.offer.fit & ~is_taken & (left >= share.gpus))
 
     def _used(self, nodes: Ints) -> Ints:
         """What its own jobs hold of these nodes."""

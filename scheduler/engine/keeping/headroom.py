@@ -58,6 +58,7 @@ def keep_headroom(board: Board) -> None:
                 until_s=np.inf,
                 free_then=free,
                 used=used,
+                model=model,
             )
         )
 

@@ -19,10 +19,12 @@ def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
     """By device (id), the active booking it belongs to now: held or idle, its owner answers for it.
 
     Of a node that is booked in part, the free devices of lowest index make up what nobody of the
-    booking holds. Three queries; for those who account for time, not for a viewer.
+    booking holds; bookings of one model come before those of any. Three queries; for those who
+    account for time, not for a viewer.
     """
     by_node: dict[int, list[Booking]] = {}
-    for booking in active_bookings(now).select_related("project", "team"):
+    active = active_bookings(now).select_related("project", "team").order_by("pk")
+    for booking in sorted(active, key=lambda one: not one.gpu_model):
         for node in booking.node_ids:
             by_node.setdefault(node, []).append(booking)
     if not by_node:
@@ -41,9 +43,11 @@ def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
     for node, bookings in by_node.items():
         here = [(pk, model) for pk, its_node, model in devices if its_node == node]
         for booking in bookings:
-            fit = [pk for pk, model in here if booking.gpu_model in ("", model)]
+            most = booking.gpus_per_node or len(here)
+            # Of a whole node all devices are booked, of whatever model.
+            kind = booking.gpu_model if booking.gpus_per_node else ""
+            fit = [pk for pk, model in here if kind in ("", model)]
             own = [pk for pk in fit if held.get(pk) == booking.pk]
             idle = [pk for pk in fit if pk not in held and pk not in owner]
-            most = booking.gpus_per_node or len(here)
             owner |= dict.fromkeys((own + idle)[: max(most, len(own))], booking)
     return owner

@@ -51,6 +51,7 @@ def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> 
     fitting = [node for node, gpus in has.items() if gpus >= least]
     if len(fitting) < wanted.nodes:
         raise _too_few(wanted, len(fitting))
+    every = gpus_by_node(wanted.pool, "") if wanted.gpu_model else has
     bookings = _others(wanted, now)
     windows = list(
         MaintenanceWindow.objects.filter(
@@ -62,13 +63,21 @@ def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> 
     )
     closed = {node for window in windows for node in (window.nodes or fitting)}
     taken: dict[int, list[Taken]] = {}
+    of_it: dict[int, list[Taken]] = {}
     for booking in bookings:
         for node in booking.node_ids:
             is_whole = not (booking.gpus_per_node and wanted.gpus_per_node)
-            gpus = has.get(node, 0) + 1 if is_whole else booking.gpus_per_node
-            taken.setdefault(node, []).append((booking.from_at, booking.until_at, gpus))
+            gpus = every.get(node, 0) + 1 if is_whole else booking.gpus_per_node
+            held = booking.from_at, booking.until_at, gpus
+            taken.setdefault(node, []).append(held)
+            if wanted.gpu_model in ("", booking.gpu_model):
+                of_it.setdefault(node, []).append(held)
+    # Those of any model get what those of its own leave, whichever that is.
     left = {
-        node: has[node] - most_at_once(taken.get(node, ()), wanted.from_at)
+        node: min(
+            gpus[node] - most_at_once(held.get(node, ()), wanted.from_at)
+            for gpus, held in ((has, of_it), (every, taken))
+        )
         for node in fitting
         if node not in closed
     }
