@@ -18,6 +18,7 @@ from scheduler.engine.snapshot import (
     Ints,
     Request,
     Snapshot,
+    floats,
     ints,
 )
 
@@ -57,8 +58,26 @@ def eligible_nodes(
     fit = board.fits(request, past_tenants=past_tenants)
     if beside:
         cut = board.cards.on_node if board.cards.matter else None
-        fit &= board.keeping.allows(request, beside, cut)
+        elsewhere = _elsewhere(board, request, beside, past_tenants=past_tenants)
+        fit &= board.keeping.allows(request, beside, cut, elsewhere)
     return without_avoided(board, request, fit)
+
+
+def _elsewhere(
+    board: Board, request: Request, beside: Sequence[Kept], *, past_tenants: bool
+) -> Ints | None:
+    """By node, the free devices for a share of models that none of `beside` has booked there; None
+    if none is booked by its model. `pick_devices` takes just these."""
+    booked = [one for one in beside if one.is_of_model]
+    if not booked or request.is_share:
+        return None
+    devices, size = board.snapshot.devices, len(board.snapshot.nodes.id)
+    is_booked = np.zeros((len(board.snapshot.models), size), dtype=np.bool_)
+    for one in booked:
+        is_booked[one.model, one.nodes] = True
+    free = board.is_free & board.may_take(request, past_tenants=past_tenants)
+    free &= ~is_booked[devices.model, devices.node]
+    return ints(np.bincount(devices.node[free], minlength=size))
 
 
 def without_avoided(board: Board, request: Request, chosen: Flags) -> Flags:
@@ -147,8 +166,8 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
     of the tightest wider group that does, else from the largest.
 
     A part of a device comes from the one with the least left over, unless the policy packs; of
-    preferred models the first come first; an exclusive job gets all devices of the node. The node
-    must hold the request now.
+    preferred models the first come first, and what others have booked by its model comes last; an
+    exclusive job gets all devices of the node. The node must hold the request now.
     """
     devices = board.snapshot.devices
     here = board.devices_of(node)
@@ -157,6 +176,7 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
     if request.is_share:
         return _pick_shared(board, request, node)
     rows = np.flatnonzero(board.is_free[here] & board.may_take(request, here)) + here.start
+    rows = _past_bookings(board, request, node, ints(rows))
     members = _preferred(board.snapshot, request)
     if len(board.link_levels) > 1 and not members:
         rows = _within_wide_group(devices, rows, request.gpus)
@@ -176,6 +196,19 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
     else:
         order = np.lexsort((rows, groups, -size_here, wish))
     return ints(np.sort(rows[order[: request.gpus]]))
+
+
+def _past_bookings(board: Board, request: Request, node: int, rows: Ints) -> Ints:
+    """Those of these free devices whose models nobody else has booked, as far as they are enough;
+    else what is booked last as well."""
+    begins = dict[int, float]()
+    for one in board.keeping.at(request.pool, node):
+        if one.is_of_model and not one.serves(request):
+            begins[one.model] = min(one.from_s, begins.get(one.model, np.inf))
+    if not begins:
+        return rows
+    begin = floats([begins.get(model, np.inf) for model in board.snapshot.devices.model[rows]])
+    return ints(rows[begin >= np.sort(begin)[-request.gpus]])
 
 
 def _pick_shared(board: Board, request: Request, node: int) -> Ints:

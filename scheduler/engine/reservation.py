@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.board.kept import Kept, hold, need_of
+from scheduler.engine.board.amounts import hold, need_of
+from scheduler.engine.board.kept import Kept
 from scheduler.engine.freeing import Freeing, ready_times
 from scheduler.engine.gang import shares_of
 from scheduler.engine.plan import SlotKind

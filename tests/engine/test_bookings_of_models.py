@@ -109,3 +109,38 @@ def test_a_forecast_looks_past_what_is_booked_of_another_model() -> None:
     )
     assert late_s[5] == 9000
     assert late_s[6] < 1000
+
+
+@pytest.mark.parametrize("begin", [-10, 1000])
+def test_who_takes_any_model_takes_what_is_not_booked(begin) -> None:
+    """The A100 are booked, now or soon: of eight devices those behind them are taken."""
+    drawn = mixed("a ........", jobs=[job(5, "1x3", limit_s=7200), job(6, "1x2", limit_s=7200)])
+    snapshot = booked(drawn, (9, 1, 4, begin, 9000), model=A100)
+    plan = plan_cycle(snapshot, STRICT)
+    assert [start.placements[0].devices for start in plan.starts] == [(1005, 1006, 1007)]
+    assert [wait.job for wait in plan.iter_waits()] == [6]
+
+
+def test_a_job_in_a_booking_of_any_model_starts_beside_one_of_a_model() -> None:
+    drawn = mixed("a ........", jobs=[job(5, "1x4"), *wanting(A100, 6)])
+    both = booked(drawn, (8, 1, 4, -10, 9000), (9, 1, 4, -10, 9000), inside={5: 8, 6: 9})
+    for order in ((5, 6), (6, 5)):
+        waited = np.array([float(order.index(number)) for number in both.waiting.id.tolist()])
+        snapshot = replace(
+            both,
+            bookings=replace(both.bookings, model=ints([NONE, A100])),
+            waiting=replace(both.waiting, queued_at_s=NOW_S - 9 + waited),
+        )
+        starts = plan_cycle(snapshot, STRICT).starts
+        assert {start.job: start.placements[0].devices[0] for start in starts} == {5: 1005, 6: 1001}
+
+
+def test_of_two_booked_models_the_one_of_later_is_taken() -> None:
+    """An hour fits before the H100 are booked, not before the A100 are."""
+    drawn = mixed("a ........", jobs=[job(5, "1x4", limit_s=3600)])
+    for soon in (A100, H100):
+        snapshot = booked(drawn, (8, 1, 4, 1000, 9000), (9, 1, 4, 5000, 9000))
+        models = ints([soon, A100 + H100 - soon])
+        snapshot = replace(snapshot, bookings=replace(snapshot.bookings, model=models))
+        (start,) = plan_cycle(snapshot, STRICT).starts
+        assert start.placements[0].devices[0] == (1005 if soon == A100 else 1001)

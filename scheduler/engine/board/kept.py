@@ -17,21 +17,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from scheduler.engine.board.amounts import hold, need_of
 from scheduler.engine.board.cells import Cells
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, floats, ints
-
-
-def need_of(request: Request) -> Ints:
-    """What one share takes of a node."""
-    return ints([request.gpus, request.cpus, request.memory_mib, request.scratch_mib])
-
-
-def hold(amounts: Ints, request: Request, *, in_gpus: bool = True) -> Flags:
-    """Where one share fits into the amounts; whether its GPUs have to."""
-    first = 0 if in_gpus else 1
-    need = need_of(request).reshape(-1, *[1] * (amounts.ndim - 1))
-    return np.asarray((amounts[first:] >= need[first:]).all(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +75,11 @@ class Kept:
         if self.kind is SlotKind.BOOKING:
             return self.owner == request.booking
         return self.kind is SlotKind.HEADROOM and request.uses_headroom
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether devices of one model are booked, of others on the same nodes none."""
+        return self.kind is SlotKind.BOOKING and self.model != NONE and not self.is_whole
 
     def spare(self, beside: Container[Kept]) -> Ints:
         """By node, what is left at `from_s` of it and of those `beside` it."""
@@ -189,10 +183,18 @@ class Keeping:
         met = np.flatnonzero(begins < until_s).tolist()
         return [kept[row] for row in met if kept[row].binds(who)]
 
-    def allows(self, request: Request, beside: Sequence[Kept], cut: Flags | None) -> Flags:
+    def allows(
+        self,
+        request: Request,
+        beside: Sequence[Kept],
+        cut: Flags | None,
+        elsewhere: Ints | None = None,
+    ) -> Flags:
         """Nodes where one share leaves all of `beside` what it needs when it begins.
 
-        `cut`: nodes with cards that tenants do not share, None if there are none.
+        `cut`: nodes with cards that tenants do not share, None if there are none. `elsewhere`: by
+        node, the free devices for the share of models that none of `beside` has booked, None if
+        none is booked by its model.
         """
         allowed = np.ones(self._size, dtype=np.bool_)
         shut = [one.nodes for one in beside if one.is_whole or request.is_exclusive]
@@ -203,7 +205,12 @@ class Keeping:
             if one.is_whole or request.is_exclusive:
                 continue
             meets = self.may_meet(one, request.model)
-            allowed[one.nodes] &= hold(one.spare(others), request, in_gpus=meets)
+            spare = one.spare(others)
+            fit = hold(spare, request, in_gpus=meets)
+            if elsewhere is not None and one.is_of_model:
+                is_past = elsewhere[one.nodes] >= request.gpus
+                fit |= hold(spare, request, in_gpus=False) & is_past
+            allowed[one.nodes] &= fit
             if cut is not None and meets and one.tenant != request.tenant:
                 # On a cut card, what is to spare for one tenant is not for another.
                 allowed[one.nodes] &= ~cut[one.nodes]
@@ -232,6 +239,11 @@ class Keeping:
         cells.add(number, one.nodes, gpus, span, is_whole=one.is_whole, model=one.model)
         if one.kind is SlotKind.BOOKING:
             self._booked[one.owner] = one
+
+    def at(self, pool: int, node: int) -> list[Kept]:
+        """What is kept of a node, whenever."""
+        kept = self._by_pool.get(pool)
+        return [kept[number] for number in self._cells[pool].at(node, np.inf)] if kept else []
 
     def booked_nodes(self, booking: int) -> Flags:
         """The nodes of a booking (row), begun or not."""
