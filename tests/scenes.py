@@ -114,6 +114,13 @@ def submit(actor: User, project: Project, *, now: datetime = NOON, **fields: Any
 
 def start(job: Job, *nodes: Node, now: datetime = NOON, token: int = TOKEN) -> Attempt:
     """Place the job on free devices of `nodes`, one rank each, as a plan would."""
+    started = start_attempts([planned(job, *nodes)], lease_token=token, now=now)
+    assert started == [job.pk]
+    return job.attempts.latest("number")
+
+
+def planned(job: Job, *nodes: Node) -> Start:
+    """The same before it is committed."""
     placements = tuple(
         PlacedOn(
             node_id=node.pk,
@@ -124,9 +131,7 @@ def start(job: Job, *nodes: Node, now: datetime = NOON, token: int = TOKEN) -> A
         )
         for rank, node in enumerate(nodes)
     )
-    started = start_attempts([Start(job.pk, placements)], lease_token=token, now=now)
-    assert started == [job.pk]
-    return job.attempts.latest("number")
+    return Start(job.pk, placements)
 
 
 def _free(node: Node, count: int) -> tuple[int, ...]:

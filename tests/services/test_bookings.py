@@ -17,6 +17,7 @@ from scheduler.services.bookings import (
     release_unused,
 )
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
+from scheduler.services.placing import start_attempts
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sites.windows import cancel_window, plan_window
 from scheduler.spec import SpecInvalid
@@ -196,6 +197,22 @@ def test_cancelling_an_active_one_ends_it_now(lead, alice, project, cluster):
     assert end_booked_jobs(now=now) == 1
     with pytest.raises(Conflict):
         edit_booking(actor=lead, booking=booking, changes={"note": "x"}, now=now)
+
+
+def test_no_start_is_committed_into_a_booking_cancelled_since_the_plan(
+    lead, alice, project, cluster
+):
+    """Its job ends as one that waited, though it was about to start; others start."""
+    booking = book(lead, project, cluster)
+    job = scenes.submit(alice, project, booking=str(booking.pk), now=NOON)
+    other = scenes.submit(alice, project, now=NOON)
+    starts = [scenes.planned(one, cluster.node(n)) for n, one in enumerate((job, other), start=1)]
+    cancel_booking(actor=lead, booking=booking, now=at(HOUR + 1))
+    assert start_attempts(starts, lease_token=scenes.TOKEN, now=at(HOUR + 1)) == [other.pk]
+    assert end_booked_jobs(now=at(HOUR + 1)) == 1
+    job.refresh_from_db()
+    assert (job.state, job.end_reason) == ("cancelled", EndReason.BOOKING_ENDED)
+    assert not job.attempts.exists()
 
 
 def test_a_job_names_a_booking_that_it_may_use_and_that_holds_it(

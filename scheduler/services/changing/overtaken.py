@@ -52,7 +52,8 @@ def refuse_overtaken(starts: Sequence[Start], jobs: Mapping[int, Job]) -> None:
 
 
 def refuse_outside_bookings(jobs: Mapping[int, Job], *, now: datetime) -> None:
-    """Raises Overtaken for a job that would begin outside its booking's time.
+    """Raises Overtaken for a job that would begin outside its booking's time, or in one that was
+    cancelled since the plan.
 
     The plan has looked at it by its own clock; `now` may be that of who gave the devices back. No
     statement where no job is of a booking.
@@ -60,7 +61,8 @@ def refuse_outside_bookings(jobs: Mapping[int, Job], *, now: datetime) -> None:
     booked = {job.booked_in_id: pk for pk, job in jobs.items() if job.booked_in_id is not None}
     if not booked:
         return
-    past = Booking.objects.filter(pk__in=booked).exclude(from_at__lte=now, until_at__gte=now)
+    during = {"from_at__lte": now, "until_at__gte": now, "closed_as": ""}
+    past = Booking.objects.filter(pk__in=booked).exclude(**during)
     for booking in past.order_by().values_list("pk", flat=True)[:1]:
         raise Overtaken(booked[booking], "would begin outside its booking")
 
