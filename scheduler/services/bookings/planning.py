@@ -124,7 +124,7 @@ def make_booking(
         node_ids=find_nodes(wanted, now=now),
         created_by=created_by,
     )
-    refuse_beyond_quota(owner, booking)
+    refuse_beyond_quota(owner, booking, now=now)
     giver = managed_for(actor, owner) if actor else None
     record(actor, "booking.plan", booking, after=pictured(booking), on_behalf_of=giver, now=now)
     events.wake_scheduler_on_commit()
@@ -163,7 +163,8 @@ def edit_booking(
         _check_begin(datetime.fromisoformat(before["from_at"]), booking.from_at, now)
     if any(after[f] != before[f] for f in ("from_at", "until_at", "nodes", "gpus_per_node")):
         booking.node_ids, booking.hurt_by = _nodes_again(actor, booking, pool, now), None
-        refuse_beyond_quota(owner_of(booking), booking)
+        if not _is_within(after, before):
+            refuse_beyond_quota(owner_of(booking), booking, now=now)
     is_sooner = booking.until_at < planned_until
     others = count_ended(actor, booking, by=booking.until_at, now=now) if is_sooner else {}
     booking.note = booking.note.strip()[:200]
@@ -211,6 +212,15 @@ def pictured(booking: Booking) -> dict[str, Any]:
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in shown.items()
     }
+
+
+def _is_within(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether it takes nothing that it did not have, so that no limit is in its way."""
+    begin, end = (datetime.fromisoformat(after[field]) for field in ("from_at", "until_at"))
+    is_during = begin >= datetime.fromisoformat(before["from_at"])
+    is_during &= end <= datetime.fromisoformat(before["until_at"])
+    is_as_large = after["gpus_per_node"] == before["gpus_per_node"]
+    return is_during and is_as_large and after["nodes"] <= before["nodes"]
 
 
 def _nodes_again(actor: User, booking: Booking, pool: Pool, now: datetime) -> list[int]:
