@@ -16,6 +16,7 @@ from scheduler.engine.keeping.heads import Heads
 from scheduler.engine.plan import Start
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.clearing import Clearer, kind_and_amounts
+from scheduler.engine.shaping.sizes import with_nodes
 from scheduler.engine.sharing.fairshare import Line, units_of
 from scheduler.engine.sharing.purse import worst_case_s
 from scheduler.engine.sharing.quota import Gate
@@ -65,6 +66,7 @@ class Admission:
         place_of = np.argsort(self.order)
         for row, nodes in placed:
             request = self.classes.requests[int(self.classes.of_job[row])]
+            request = with_nodes(request, len(nodes))
             # Who runs was chosen past the calendar, of which nothing is left to them.
             kept = self._beside(Seeker(row, request))
             is_kept = any(np.isin(one.nodes, nodes).any() for one in kept)

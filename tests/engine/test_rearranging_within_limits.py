@@ -13,6 +13,7 @@ from scheduler.engine.snapshot import NONE, Snapshot, Windows, floats, ints
 from scheduler.states import Tier, WaitReason
 from tests.builders import NOW_S, draw, job
 from tests.engine.owners import limit, shared_by
+from tests.engine.shaping import shaped
 from tests.engine.test_preemption import LAS, SHORTEST, busy, running, starts, stops
 
 TREE = ("org", "org/vision", "org/speech")
@@ -121,3 +122,30 @@ def test_who_runs_above_a_limit_that_was_lowered_is_not_stopped_for_that():
     owners = dict.fromkeys((1, 2, 3), "vision")
     plan = plan_cycle(owned(snapshot, owners, [], "org", "org/vision running=1"), AGAINST)
     assert plan.stops == () and plan.starts == ()
+
+
+FEW_NODES = [
+    ([limit("vision", maximum=4)], ()),
+    ([], ("org", "org/vision gpus=4", "org/speech")),
+    ([], ("org", "org/vision budget=300", "org/speech")),
+]
+
+
+@pytest.mark.parametrize(("limits", "tree"), FEW_NODES)
+def test_nobody_stops_for_more_nodes_than_an_elastic_job_may_have(limits, tree):
+    """It would like two nodes, and its team may start one: one of the others stays."""
+    drawn = draw("a 1111", "b 2222", jobs=[job(5, "2x4", limit_s=60)])
+    snapshot = running(drawn, *(job(number, "1x4", limit_s=7200) for number in (1, 2)))
+    snapshot = shaped(snapshot, jobs={"nodes_min": {5: 1}})
+    owners = {1: "speech", 2: "speech", 5: "vision"}
+    plan = plan_cycle(owned(snapshot, owners, limits, *tree), AGAINST)
+    assert len(stops(plan)) == 1 and len(starts(plan)[5]) == 1
+
+
+def test_an_elastic_job_that_its_team_may_start_only_instead_of_another_starts_so():
+    drawn = draw("a 1111", "b ....", jobs=[job(5, "2x4", limit_s=60)])
+    snapshot = running(drawn, job(1, "1x4", limit_s=7200))
+    snapshot = shaped(snapshot, jobs={"nodes_min": {5: 1}})
+    owners = {1: "vision", 5: "vision"}
+    plan = plan_cycle(owned(snapshot, owners, [limit("vision", maximum=4)]), AGAINST)
+    assert stops(plan) == [(1, 5)] and len(starts(plan)[5]) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from accounts.models import AuditEvent, Role
 from accounts.services import create_team
-from scheduler.models import Booking, Device, MaintenanceWindow, OutboundMail
+from scheduler.models import Booking, MaintenanceWindow, OutboundMail
 from scheduler.selectors.calendar.bookings import booking_views
 from scheduler.selectors.calendar.reserved import reserved_devices
 from scheduler.services.bookings import (
@@ -18,7 +18,6 @@ from scheduler.services.bookings import (
 )
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 from scheduler.services.placing import start_attempts
-from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sites.windows import cancel_window, plan_window
 from scheduler.spec import SpecInvalid
@@ -291,94 +290,3 @@ def test_maintenance_over_a_booking_is_asked_about_and_told(lead, root, project,
     cancel_window(actor=root, window=window, now=NOON)
     booking.refresh_from_db()
     assert booking.hurt_by is None
-
-
-def test_no_more_is_booked_than_the_owner_may_hold_then(lead, root, team, project, cluster):
-    set_quota(actor=root, owner=project, pool=cluster.pool, maximum=3)
-    with pytest.raises(Invalid, match="more than the 3") as refused:
-        book(lead, project, cluster, nodes=2, gpus_per_node=2)
-    assert refused.value.field == "nodes"
-    booking = book(lead, project, cluster, nodes=1, gpus_per_node=2)
-    with pytest.raises(Invalid, match="beside 2 booked"):
-        book(lead, project, cluster, nodes=1, gpus_per_node=2)
-    with pytest.raises(Invalid, match="more than the 3"):
-        edit_booking(actor=lead, booking=booking, changes={"nodes": 2}, now=NOON)
-
-
-def test_a_grant_that_ends_or_begins_within_a_booking_counts_while_it_lasts(
-    lead, root, project, cluster
-):
-    """A maximum of 2, and 2 more from one o'clock to two."""
-    quota = set_quota(actor=root, owner=project, pool=cluster.pool, maximum=2)
-    more = {"valid_from": at(HOUR), "valid_until": at(2 * HOUR)}
-    add_grant(actor=root, quota=quota, maximum=2, now=NOON, **more)
-    with pytest.raises(Invalid, match="may hold from 2026-11-20 14:00 UTC; book fewer"):
-        book(lead, project, cluster, gpus_per_node=4, hours=(1, 3))
-    with pytest.raises(Invalid, match="more than the 2 that vision/digits may hold then"):
-        book(lead, project, cluster, gpus_per_node=4, hours=(0.5, 2))
-    during = book(lead, project, cluster, gpus_per_node=2, hours=(1, 2))
-    with pytest.raises(Invalid, match="beside 2 booked then are more than the 4"):
-        book(lead, project, cluster, gpus_per_node=3, hours=(1, 2))
-    # The one ends as the grant does, so beside this there is none when less may be held.
-    assert book(lead, project, cluster, gpus_per_node=2, hours=(1, 3))
-    with pytest.raises(Invalid, match=r"beside 2 booked then .* from 2026-11-20 14:00 UTC"):
-        edit_booking(actor=lead, booking=during, changes={"until_at": at(3 * HOUR)}, now=NOON)
-
-
-def test_who_may_hold_less_by_now_may_end_a_booking_sooner(lead, root, project, cluster):
-    booking = book(lead, project, cluster, gpus_per_node=2)
-    set_quota(actor=root, owner=project, pool=cluster.pool, maximum=1)
-    sooner, later = ({"until_at": at(hour * HOUR)} for hour in (2, 4))
-    booking = edit_booking(actor=lead, booking=booking, changes=sooner, now=NOON)
-    with pytest.raises(Invalid, match="more than the 1"):
-        edit_booking(actor=lead, booking=booking, changes=later, now=NOON)
-
-
-def mix(cluster):
-    """Of the first node two cards are A100 and two L40S."""
-    node = cluster.node(1)
-    for index, model in enumerate(("L40S", "A100", "L40S", "A100")):
-        node.devices.filter(index=index).update(model=model)
-    return node
-
-
-def test_each_model_of_a_node_is_booked_by_itself(lead, project, cluster):
-    node = mix(cluster)
-    made = [
-        book(lead, project, cluster, gpus_per_node=2, gpu_model=model) for model in ("A100", "L40S")
-    ]
-    assert [one.node_ids for one in made] == [[node.pk]] * 2
-    owned = reserved_devices(now=at(HOUR))
-    models = dict(node.devices.values_list("pk", "model"))
-    assert {(models[device], one.gpu_model) for device, one in owned.items()} == {
-        ("A100", "A100"),
-        ("L40S", "L40S"),
-    }
-    with pytest.raises(Conflict):
-        book(lead, project, cluster, gpus_per_node=1, gpu_model="A100")
-
-
-@pytest.mark.parametrize("models", [("", "L40S"), ("L40S", "")])
-def test_any_model_gets_what_the_others_leave(lead, project, cluster, models):
-    """Whichever was booked first; the cards of lowest index are not the first choice then."""
-    node = mix(cluster)
-    Device.objects.exclude(node=node).update(is_present=False)
-    for model in models:
-        one = book(lead, project, cluster, gpus_per_node=2, gpu_model=model)
-        assert one.node_ids == [node.pk]
-    owned = reserved_devices(now=at(HOUR))
-    found = dict(node.devices.values_list("pk", "model"))
-    assert sorted((one.gpu_model, found[pk]) for pk, one in owned.items() if pk in found) == [
-        ("", "A100"),
-        ("", "A100"),
-        ("L40S", "L40S"),
-        ("L40S", "L40S"),
-    ]
-
-
-def test_of_a_whole_node_every_model_is_its_owners(lead, project, cluster):
-    node = mix(cluster)
-    booking = book(lead, project, cluster, gpu_model="A100")
-    owned = reserved_devices(now=at(HOUR))
-    assert booking.node_ids == [node.pk]
-    assert set(owned) == set(node.devices.values_list("pk", flat=True))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from scheduler.engine.preempting.leaving import without
+from scheduler.engine.shaping.sizes import with_nodes
 from scheduler.engine.sharing.purse import worst_case_s
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import NONE, Classes, Ints, Request, Snapshot, Waiting
+from scheduler.engine.snapshot import NONE, Classes, Ints, Request, Snapshot, Waiting, classes_of
 
 
 class Permits:
     """Asked job by job, in the order in which they are to run; it only fills up.
 
+    Who waits is asked about with the nodes that `jobs` say, an elastic one that runs with the least
+    it may shrink to: `refused` looks at what came of it.
     `jobs`: those that wait, then from `first_running` on those that may be stopped, which
     `snapshot` does not hold. A job that runs has its budget, and keeps it if it stays. `above`:
     those that run above a limit, which was lowered since; nobody is stopped for that.
@@ -23,24 +30,26 @@ class Permits:
         self._gate = Gate(snapshot)
         self._account: list[int] = jobs.account.tolist()
         self._limit_s: list[int] = jobs.time_limit_s.tolist()
+        self._nodes: list[int] = jobs.nodes.tolist()
         self._classes = classes
         self._first_running = first_running
-        self._closed: set[tuple[int, int]] = set()
+        self._closed: set[tuple[int, Request]] = set()
         self.above: set[int] = set()
 
     def take(self, row: int) -> bool:
         """Whether the job may run as well; if so it is counted."""
-        account, kind = self._account[row], int(self._classes.of_job[row])
-        request = self._classes.requests[kind]
+        account, is_new = self._account[row], row < self._first_running
+        request = self._classes.requests[int(self._classes.of_job[row])]
+        if is_new:
+            request = with_nodes(request, self._nodes[row])
         if row in self.above:
             _foresee(self._gate, request, account, 0)
             return True
-        if (account, kind) in self._closed:
+        if (account, request) in self._closed:
             return False
         if self._gate.bars(request, account):
-            self._closed.add((account, kind))
+            self._closed.add((account, request))
             return False
-        is_new = row < self._first_running
         if is_new and not self._gate.is_paid(request, account, self._limit_s[row]):
             return False
         _foresee(self._gate, request, account, self._limit_s[row] if is_new else 0)
@@ -74,18 +83,44 @@ def take_in_order(rows: Sequence[int], gpus: Ints, permits: Permits, capacity: i
     return taken
 
 
-def refused(snapshot: Snapshot, classes: Classes, placed: Sequence[int]) -> set[int]:
-    """Of the waiting rows `placed`, in turn, those whose accounts may not start them after all."""
+def as_allowed(jobs: Waiting, snapshot: Snapshot, classes: Classes, first_running: int) -> Waiting:
+    """The jobs; elastic ones that wait with the most nodes that their accounts may start beside
+    what runs, else once who may be stopped has left."""
+    rows = np.flatnonzero(jobs.nodes_min[:first_running]).tolist()
+    if not rows:
+        return jobs
+    fixed = without(snapshot, set(jobs.id[first_running:].tolist()))
+    gates, nodes = (Gate(snapshot), Gate(fixed)), jobs.nodes.copy()
+    known = dict[tuple[int, int, int], int]()
+    for row in rows:
+        account, limit_s = int(jobs.account[row]), int(jobs.time_limit_s[row])
+        asked = account, int(classes.of_job[row]), limit_s
+        if asked not in known:
+            request = classes.requests[asked[1]]
+            may = [gate for gate in gates if _may_start(gate, request, account, limit_s)]
+            known[asked] = may[0].sized(request, account, limit_s).nodes if may else request.nodes
+        nodes[row] = known[asked]
+    return replace(jobs, nodes=nodes)
+
+
+def _may_start(gate: Gate, request: Request, account: int, limit_s: int) -> bool:
+    return not gate.bars(request, account) and gate.is_paid(request, account, limit_s)
+
+
+def refused(snapshot: Snapshot, placed: Sequence[tuple[int, Ints]]) -> set[int]:
+    """Of the waiting rows `placed` on nodes, in turn, those whose accounts may not start them there
+    after all."""
     gate, found, waiting = Gate(snapshot), set[int](), snapshot.waiting
     if gate.is_open:
         return found
-    for row in placed:
-        request = classes.requests[int(classes.of_job[row])]
+    classes = classes_of(waiting)
+    for row, nodes in placed:
+        request = with_nodes(classes.requests[int(classes.of_job[row])], len(nodes))
         account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
-        if gate.bars(request, account) or not gate.is_paid(request, account, limit_s):
-            found.add(row)
-        else:
+        if _may_start(gate, request, account, limit_s):
             _foresee(gate, request, account, limit_s)
+        else:
+            found.add(row)
     return found
 
 

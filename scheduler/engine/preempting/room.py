@@ -24,11 +24,12 @@ from scheduler.engine.policy import Order, Policy
 from scheduler.engine.preempting.floor import Floor, Resident, held_gpus
 from scheduler.engine.preempting.gainers import Gainers
 from scheduler.engine.preempting.leaving import without
-from scheduler.engine.preempting.permits import permits_beside, refused
+from scheduler.engine.preempting.permits import as_allowed, permits_beside, refused
 from scheduler.engine.preempting.resizing import Elastic, may_resize
 from scheduler.engine.preempting.selection import Needs, apart, choose_runners
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop
 from scheduler.engine.preempting.yielding import Yielding
+from scheduler.engine.shaping.sizes import with_nodes
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
@@ -122,7 +123,10 @@ class _Rearrangement:
         self.lost_s: Floats = lost_work_s(running)
         self.classes: Classes = classes_of(self.jobs)
         shares = held_gpus(snapshot, running.jobs.id, self.first_running)
+        self.has_limits = len(snapshot.accounts) > 0 and not Gate(snapshot).is_open
         self.sized = self._as_they_are(shares)
+        if self.has_limits:
+            self.sized = as_allowed(self.sized, snapshot, self.classes, self.first_running)
         self.gpus = gpus_of(self.sized)
         self.floor = Floor(self.board)
         self.chosen: Flags = flags(np.zeros(len(self.jobs)))
@@ -130,7 +134,6 @@ class _Rearrangement:
         self.placed: dict[int, list[tuple[int, int]]] = {}
         self.for_whom: dict[int, int] = {}
         self.must_shrink = False
-        self.has_limits = len(snapshot.accounts) > 0 and not Gate(snapshot).is_open
         for row, owned in shares.items():
             self.floor.admit(row, self._resident(row, owned))
         self.floor.fixed = {row for row in excluded if row >= self.first_running}
@@ -157,7 +160,7 @@ class _Rearrangement:
         permits = None
         if self.has_limits:
             fixed = without(self.snapshot, set(jobs.id[self.first_running :].tolist()))
-            permits = permits_beside(fixed, jobs, self.classes, self.first_running, order)
+            permits = permits_beside(fixed, self.sized, self.classes, self.first_running, order)
         spare = self.yielding.spare_gpus(self.gpus * self.yields)
         needs = Needs(jobs.pool, jobs.tier, self.gpus, spare, value, flags(~is_new))
         capacity = self.floor.gpus_by_pool()
@@ -212,9 +215,7 @@ class _Rearrangement:
         if not self.has_limits:
             return set()
         rows = [*range(self.first_running), *sorted(self.gone)]
-        classes = classes_of(room.snapshot.waiting)
-        found = refused(room.snapshot, classes, [row for row, _ in room.placed])
-        return {rows[row] for row in found}
+        return {rows[row] for row in refused(room.snapshot, room.placed)}
 
     def stopping_for_nobody(self, room: Room) -> set[int]:
         """Newcomers whom there was room for by count and on no nodes, if jobs stopped for them that
@@ -235,8 +236,7 @@ class _Rearrangement:
     def _place(self, row: int) -> list[int]:
         """Put the job where it fits, moving smaller ones if need be; returns who was moved."""
         request = self.classes.requests[int(self.classes.of_job[row])]
-        if row >= self.first_running and request.nodes_min:
-            request = replace(request, nodes=int(self.sized.nodes[row]), nodes_min=0, sizes=NONE)
+        request = with_nodes(request, int(self.sized.nodes[row]))
         moved: list[int] = []
         until_s, tier = self._gone_s(row), int(self.jobs.tier[row])
         shares = self.floor.find(request, until_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.engine.snapshot import NONE, Request, Snapshot
 
 
@@ -21,3 +23,10 @@ def least_size(snapshot: Snapshot, request: Request) -> int:
     if not request.nodes_min or request.sizes == NONE:
         return request.least_nodes
     return min(n for n in snapshot.size_sets[request.sizes] if n >= request.nodes_min)
+
+
+def with_nodes(request: Request, nodes: int) -> Request:
+    """An elastic request with just so many nodes; others as they are."""
+    if not request.nodes_min:
+        return request
+    return replace(request, nodes=nodes, nodes_min=0, sizes=NONE)

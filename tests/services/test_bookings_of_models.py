@@ -1,0 +1,69 @@
+"""Bookings on a node with cards of several models, and whose these are then."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.models import Device
+from scheduler.selectors.calendar.reserved import reserved_devices
+from scheduler.services.errors import Conflict
+from tests import scenes
+from tests.scenes import at
+from tests.services.test_bookings import HOUR, book
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=3, gpus=4)
+
+
+def mix(cluster):
+    """Of the first node two cards are A100 and two L40S."""
+    node = cluster.node(1)
+    for index, model in enumerate(("L40S", "A100", "L40S", "A100")):
+        node.devices.filter(index=index).update(model=model)
+    return node
+
+
+def test_each_model_of_a_node_is_booked_by_itself(lead, project, cluster):
+    node = mix(cluster)
+    made = [
+        book(lead, project, cluster, gpus_per_node=2, gpu_model=model) for model in ("A100", "L40S")
+    ]
+    assert [one.node_ids for one in made] == [[node.pk]] * 2
+    owned = reserved_devices(now=at(HOUR))
+    models = dict(node.devices.values_list("pk", "model"))
+    assert {(models[device], one.gpu_model) for device, one in owned.items()} == {
+        ("A100", "A100"),
+        ("L40S", "L40S"),
+    }
+    with pytest.raises(Conflict):
+        book(lead, project, cluster, gpus_per_node=1, gpu_model="A100")
+
+
+@pytest.mark.parametrize("models", [("", "L40S"), ("L40S", "")])
+def test_any_model_gets_what_the_others_leave(lead, project, cluster, models):
+    """Whichever was booked first; the cards of lowest index are not the first choice then."""
+    node = mix(cluster)
+    Device.objects.exclude(node=node).update(is_present=False)
+    for model in models:
+        one = book(lead, project, cluster, gpus_per_node=2, gpu_model=model)
+        assert one.node_ids == [node.pk]
+    owned = reserved_devices(now=at(HOUR))
+    found = dict(node.devices.values_list("pk", "model"))
+    assert sorted((one.gpu_model, found[pk]) for pk, one in owned.items() if pk in found) == [
+        ("", "A100"),
+        ("", "A100"),
+        ("L40S", "L40S"),
+        ("L40S", "L40S"),
+    ]
+
+
+def test_of_a_whole_node_every_model_is_its_owners(lead, project, cluster):
+    node = mix(cluster)
+    booking = book(lead, project, cluster, gpu_model="A100")
+    owned = reserved_devices(now=at(HOUR))
+    assert booking.node_ids == [node.pk]
+    assert set(owned) == set(node.devices.values_list("pk", flat=True))
