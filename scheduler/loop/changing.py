@@ -225,7 +225,8 @@ def _impact(job: Job, change: Change, columns: dict[str, Any], now: datetime) ->
     if change.tier is not None:
         after = with_tier(after, job.pk, int(change.tier))
     if change.nodes is not None:
-        after = with_most(after, job.pk, change.nodes, _frees_s(job, now))
+        lasts_s = change.time_limit_s or job.time_limit_s
+        after = with_most(after, job.pk, change.nodes, _frees_s(job, now), lasts_s)
     return Impact(None, ()) if after is before else impact_of(before, after, policy, job.pk)
 
 
@@ -236,12 +237,15 @@ def _frees_s(job: Job, now: datetime) -> float:
 
 
 def _needs_consent(job: Job, change: Change) -> bool:
-    """Only who holds GPUs longer than promised takes something away; who waits asks anew."""
-    return (
-        job.state in LIVE_JOB_STATES
-        and change.time_limit_s is not None
-        and change.time_limit_s > job.time_limit_s
-    )
+    """Only who holds GPUs longer than promised takes something away; who waits asks anew.
+
+    Who gives nodes back has its whole time limit before it again on the others.
+    """
+    if job.state not in LIVE_JOB_STATES:
+        return False
+    if change.time_limit_s is not None and change.time_limit_s > job.time_limit_s:
+        return True
+    return change.nodes is not None and change.nodes < job.nodes
 
 
 def _consent(job: Job, change: Change, teams: set[int]) -> str:

@@ -205,6 +205,26 @@ def test_an_elastic_job_gives_a_node_back_and_keeps_the_others(root, alice, bob,
     assert waiting.attempts.get().placements.get().node_id == cluster.node(2).pk
 
 
+def test_who_gives_a_node_back_late_holds_the_others_past_what_a_wider_job_was_told(
+    root, alice, bob, carol, project, other_project
+):
+    """Bob's job wants both nodes and would have them in an hour; four more hours begin anew."""
+    cluster = scenes.build_cluster(root, nodes=2, gpus=2)
+    job = scenes.submit(alice, project, nodes="1..2", gpus_per_node=2, time_limit="4h")
+    scenes.start(job, cluster.node(1), cluster.node(2))
+    job.refresh_from_db()
+    theirs = scenes.submit(carol, other_project, nodes=2, gpus_per_node=2, now=at(3 * 3600))
+    change, now = Change(nodes=1), at(3 * 3600)
+    impact = preview(root, job, change, now=now)
+    (late,) = impact["delayed"]
+    assert late["job"] == theirs.pk and late["delay_s"] >= 3 * 3600
+    assert (impact["consent"], impact["may"]) == ("operator", True)
+    with pytest.raises(Forbidden, match="an operator may do it"):
+        change_job(actor=alice, job=job, change=change, now=now)
+    cancel_job(actor=carol, job=theirs, now=now)
+    assert change_job(actor=alice, job=job, change=change, now=now).nodes == 1
+
+
 def _plan(root, project, cluster, what, begins_s):
     """Maintenance or a booking of an hour on the first node, or on both."""
     span = {"pool": cluster.pool, "from_at": at(begins_s), "until_at": at(begins_s + 3600)}

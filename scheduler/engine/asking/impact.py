@@ -96,15 +96,21 @@ def with_limit(snapshot: Snapshot, job: int, more_s: int) -> Snapshot:
     )
 
 
-def with_most(snapshot: Snapshot, job: int, nodes: int, frees_s: float) -> Snapshot:
+def with_most(
+    snapshot: Snapshot, job: int, nodes: int, frees_s: float, lasts_s: float = 0.0
+) -> Snapshot:
     """The cluster as it is if the job had so many nodes at most, 0 for none at all.
 
-    What it holds beyond is free at `frees_s`, as good as after its grace.
+    What it holds beyond is free at `frees_s`, as good as after its grace. Then it goes on with the
+    others, for `lasts_s` at most.
     """
     held = snapshot.held
-    rows = np.flatnonzero(held.job == job)[nodes:]
+    mine = np.flatnonzero(held.job == job)
+    rows, stays = mine[nodes:], mine[:nodes]
     until_s = held.until_s.copy()
     until_s[rows] = np.minimum(until_s[rows], frees_s)
+    again_s = frees_s + lasts_s if len(rows) else 0.0
+    until_s[stays] = np.maximum(until_s[stays], again_s)
     snapshot = replace(snapshot, held=replace(held, until_s=until_s))
     if not nodes:
         # It is being stopped already.
@@ -117,6 +123,11 @@ def with_most(snapshot: Snapshot, job: int, nodes: int, frees_s: float) -> Snaps
         return replace(
             jobs,
             nodes=ints(np.where(mine, nodes, jobs.nodes)),
+            remaining_s=floats(
+                np.where(
+                    mine, np.maximum(jobs.remaining_s, again_s - snapshot.now_s), jobs.remaining_s
+                )
+            ),
             nodes_min=ints(np.where(mine & is_least, 0, jobs.nodes_min)),
             sizes=ints(np.where(mine & is_least, NONE, jobs.sizes)),
         )
