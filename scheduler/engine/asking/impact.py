@@ -106,11 +106,11 @@ def with_most(
     """
     held = snapshot.held
     mine = np.flatnonzero(held.job == job)
-    rows, stays = mine[nodes:], mine[:nodes]
+    rows, kept = mine[nodes:], mine[:nodes]
     until_s = held.until_s.copy()
     until_s[rows] = np.minimum(until_s[rows], frees_s)
     again_s = frees_s + lasts_s if len(rows) else 0.0
-    until_s[stays] = np.maximum(until_s[stays], again_s)
+    until_s[kept] = np.maximum(until_s[kept], again_s)
     snapshot = replace(snapshot, held=replace(held, until_s=until_s))
     if not nodes:
         # It is being stopped already.
