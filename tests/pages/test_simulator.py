@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from scheduler.models import Job, PoolRule, Scenario
 from scheduler.services.sharing.policies import set_pool_policy
+from scheduler.services.simulating import scenarios
 from scheduler.services.simulating.scenarios import simulate_scenarios
 from tests import scenes
 
@@ -96,3 +97,20 @@ def test_hours_in_which_nothing_ran_are_said_to_be_empty(client, operator, past)
     answer = ask(client, hours="1", order="fifo")
     simulate_scenarios()
     assert "No job of that time has ended" in client.get(answer.url).content.decode()
+
+
+def test_one_that_waited_long_is_replayed_once(client, operator, past, monkeypatch):
+    """A second worker leaves alone what the first is at; what is forgotten meanwhile stays so."""
+    client.force_login(operator)
+    ask(client, nodes="6")
+    Scenario.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    replay, second = scenarios.impact_of, []
+
+    def meanwhile(*given, **more):
+        second.append(simulate_scenarios())
+        Scenario.objects.all().delete()
+        return replay(*given, **more)
+
+    monkeypatch.setattr(scenarios, "impact_of", meanwhile)
+    assert simulate_scenarios() == 1
+    assert second == [0] and not Scenario.objects.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from accounts.services import move_team
 from scheduler.models import Headroom, Job, Quota, WhatIf
@@ -15,6 +16,7 @@ from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sharing.policies import set_policy
+from scheduler.services.simulating import claims
 from scheduler.states import RequestKind
 from tests import scenes
 from tests.requesting import DAY_S, ask, decide
@@ -195,11 +197,42 @@ def test_what_breaks_is_kept_as_failed_and_may_be_tried_again(
 def test_a_simulation_whose_worker_died_is_taken_up_again(history, team, alice, lead):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
     row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
-    WhatIf.objects.update(progress="running")
-    assert whatif.simulate_waiting(now=NOW + timedelta(minutes=4)) == 0
-    assert whatif.simulate_waiting(now=NOW + timedelta(minutes=6)) == 1
+    assert claims.claim(row) and whatif.simulate_waiting(now=NOW) == 0
+    silent = timezone.now() - claims.STUCK_AFTER - timedelta(seconds=1)
+    WhatIf.objects.update(claimed_at=silent)
+    assert whatif.simulate_waiting(now=NOW) == 1
     row.refresh_from_db()
     assert row.progress == "done"
+
+
+def test_one_that_waited_long_is_worked_out_once(history, team, alice, lead, monkeypatch):
+    """However long ago it was asked: a second worker leaves alone what the first is at."""
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    replay, second = whatif.replay_past, []
+
+    def meanwhile(*given, **more):
+        if not second:
+            second.append(None)
+            second[0] = whatif.simulate_waiting(now=NOW + timedelta(hours=1))
+        return replay(*given, **more)
+
+    monkeypatch.setattr(whatif, "replay_past", meanwhile)
+    assert whatif.simulate_waiting(now=NOW + timedelta(hours=1)) == 1
+    assert second == [0]
+
+
+def test_who_was_silent_too_long_leaves_it_to_who_took_it_up(history, team, alice, lead):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    other = WhatIf.objects.get(pk=row.pk)
+    assert claims.claim(row) and not claims.claim(other)
+    WhatIf.objects.update(claimed_at=timezone.now() - timedelta(hours=1))
+    other.refresh_from_db()
+    assert claims.claim(other)
+    whatif.simulate(row, now=NOW)
+    other.refresh_from_db()
+    assert (other.progress, other.done_steps, other.digest) == ("running", 0, "")
 
 
 def test_who_has_no_part_in_it_starts_none(history, team, alice, bob, lead):

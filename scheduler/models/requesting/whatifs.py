@@ -13,7 +13,7 @@ class WhatIf(models.Model):
 
     `progress`: waiting, running, done, empty (no history to replay) or failed; `done_steps` of
     `all_steps` are through. `digest` is SHA-256 over the canonical JSON of question and answer;
-    `engine` says which code gave it.
+    `engine` says which code gave it. `claimed_at`: when its worker last said that it is at work.
     """
 
     request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="whatifs")
@@ -30,6 +30,7 @@ class WhatIf(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
     created_at = models.DateTimeField()
+    claimed_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -13,7 +13,8 @@ class Scenario(models.Model):
     what the simulator answered.
 
     `changes` are in the words of `scheduler/simulator/changes.py`. `progress`: waiting, running,
-    done, empty (no job of that time has ended) or failed.
+    done, empty (no job of that time has ended) or failed. `claimed_at`: when its worker last said
+    that it is at work.
     """
 
     name = models.CharField(max_length=80, blank=True)
@@ -28,6 +29,7 @@ class Scenario(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
     created_at = models.DateTimeField()
+    claimed_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -27,6 +27,7 @@ from scheduler.services.requesting.replaying import (
 )
 from scheduler.services.requesting.rights import owner_of, require_part
 from scheduler.services.requesting.standing import money_and_room
+from scheduler.services.simulating import claims
 from scheduler.states import REPLAYED_KINDS, RequestKind
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,6 @@ logger = logging.getLogger(__name__)
 TASK = "scheduler.tasks.simulate_requests"
 # The version of what the answer means; it goes up when the same past would be answered otherwise.
 ENGINE = "trainyard 0.1.0, replay 1"
-# A simulation whose worker died is taken up again after this.
-STUCK_AFTER = timedelta(minutes=5)
 
 
 @transaction.atomic
@@ -79,14 +78,10 @@ def choices(amount: int) -> tuple[int, ...]:
 def simulate_waiting(*, now: datetime | None = None, most: int = 10) -> int:
     """Work out what waits, oldest first; how many were done. Safe when two run at once."""
     now = now or timezone.now()
-    WhatIf.objects.filter(progress="running", created_at__lt=now - STUCK_AFTER).update(
-        progress="waiting", done_steps=0
-    )
     done = 0
-    waiting = WhatIf.objects.filter(progress="waiting").order_by("id")
-    for pk in list(waiting.values_list("pk", flat=True)[:most]):
-        if WhatIf.objects.filter(pk=pk, progress="waiting").update(progress="running"):
-            simulate(WhatIf.objects.get(pk=pk), now=now)
+    for row in list(claims.waiting(WhatIf.objects.all())[:most]):
+        if claims.claim(row):
+            simulate(row, now=now)
             done += 1
     return done
 
@@ -101,13 +96,14 @@ def simulate_at_once(row: WhatIf, *, now: datetime) -> WhatIf:
         # Only now: a worker that was told before would take a short one from under who waits.
         events.send_on_commit(TASK)
         return row
-    if not WhatIf.objects.filter(pk=row.pk, progress="waiting").update(progress="running"):
-        return row
-    return simulate(row, now=now)
+    return simulate(row, now=now) if claims.claim(row) else row
 
 
 def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatIf:
-    """Replay, and store the answer with its digest; what breaks is stored as failed."""
+    """Replay, and store the answer with its digest; what breaks is stored as failed.
+
+    What another has taken up meanwhile, as this one was silent, stays that one's.
+    """
     request = row.request
     question = Question(
         owner_of(request),
@@ -119,15 +115,13 @@ def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatI
     )
 
     def tell(done: int) -> None:
-        WhatIf.objects.filter(pk=row.pk).update(done_steps=done)
+        claims.tell(row, done_steps=done)
 
     try:
         past = replay_past(question, now=now, most_jobs=most_jobs, tell=tell)
     except Exception:
         logger.exception("the what-if %s of %s failed", row.pk, request)
-        row.progress = "failed"
-        row.finished_at = now
-        row.save(update_fields=["progress", "finished_at"])
+        claims.tell(row, progress="failed", finished_at=now)
         return row
     answer = {
         "question": {
@@ -139,12 +133,17 @@ def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatI
         **_told(past),
         **money_and_room(row, question, now=now),
     }
-    row.answer, row.engine, row.finished_at = answer, ENGINE, now
-    row.digest = digest_of(answer, ENGINE)
-    row.progress = "done" if past.impact is not None or _is_never_replayed(request) else "empty"
-    row.done_steps = row.all_steps
-    row.save()
-    events.publish_on_commit(f"user:{row.asked_by_id}")
+    is_told = past.impact is not None or _is_never_replayed(request)
+    if claims.tell(
+        row,
+        answer=answer,
+        engine=ENGINE,
+        digest=digest_of(answer, ENGINE),
+        progress="done" if is_told else "empty",
+        done_steps=row.all_steps,
+        finished_at=now,
+    ):
+        events.publish_on_commit(f"user:{row.asked_by_id}")
     return row
 
 

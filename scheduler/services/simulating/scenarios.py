@@ -28,6 +28,7 @@ from scheduler.services.requesting.replaying import (
 )
 from scheduler.services.sharing.policies import PLACEMENTS, policy_of_pool, set_pool_policy
 from scheduler.services.sharing.rights import require_operator
+from scheduler.services.simulating import claims
 from scheduler.simulator.changes import ChangeInvalid, changed
 from scheduler.simulator.traces.writing import trace_lines, trace_of
 from scheduler.simulator.whatif import Run, Setting, impact_of
@@ -39,8 +40,6 @@ MOST_HOURS = 24 * 30
 MOST_CHANGES = 20
 # Of an operator's scenarios so many may wait at once.
 MOST_WAITING = 10
-# A simulation whose worker died is taken up again after this.
-STUCK_AFTER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,27 +141,23 @@ def apply_scenario(*, actor: User, scenario: Scenario) -> PoolRule:
 def simulate_scenarios(*, now: datetime | None = None, most: int = 5) -> int:
     """Work out what waits, oldest first; how many were done. Safe when two run at once."""
     now = now or timezone.now()
-    stuck = Scenario.objects.filter(progress="running", created_at__lt=now - STUCK_AFTER)
-    stuck.update(progress="waiting")
     done = 0
-    waiting = Scenario.objects.filter(progress="waiting").order_by("id")
-    for pk in list(waiting.values_list("pk", flat=True)[:most]):
-        if Scenario.objects.filter(pk=pk, progress="waiting").update(progress="running"):
-            _simulate(Scenario.objects.select_related("pool").get(pk=pk), now)
+    for scenario in list(claims.waiting(Scenario.objects.select_related("pool"))[:most]):
+        if claims.claim(scenario):
+            _simulate(scenario, now)
             done += 1
     return done
 
 
 def _simulate(scenario: Scenario, now: datetime) -> None:
     try:
-        scenario.answer = _answer(scenario, now)
-        scenario.progress = "done" if scenario.answer["measures"] else "empty"
+        answer = _answer(scenario, now)
+        progress = "done" if answer["measures"] else "empty"
     except Exception as error:
         logger.exception("scenario %s failed", scenario.pk)
-        scenario.answer, scenario.progress = {"problem": str(error)[:500]}, "failed"
-    scenario.finished_at = timezone.now()
-    scenario.save(update_fields=["answer", "progress", "finished_at"])
-    if scenario.asked_by_id:
+        answer, progress = {"problem": str(error)[:500]}, "failed"
+    told = claims.tell(scenario, answer=answer, progress=progress, finished_at=timezone.now())
+    if told and scenario.asked_by_id:
         events.publish_on_commit(f"user:{scenario.asked_by_id}")
 
 
@@ -170,7 +165,16 @@ def _answer(scenario: Scenario, now: datetime) -> dict[str, Any]:
     """Of the hours before it was asked, so that asking later gives the same."""
     base = _base_of(scenario.pool, scenario.hours, scenario.created_at)
     wanted = changed(base.setting, scenario.changes)
-    impact = impact_of(base.window.workload, (base.setting, wanted), prices=base.prices)
+
+    def tell(_done: int) -> None:
+        claims.tell(scenario)
+
+    impact = impact_of(
+        base.window.workload,
+        (base.setting, wanted),
+        tell=tell,
+        prices=base.prices,
+    )
     settings = [one.pools(base.window.workload.gpus_per_node) for one in (base.setting, wanted)]
     return {
         "nodes": [sum(one.nodes) for one in settings],
