@@ -14,11 +14,12 @@ from accounts.models import User
 from accounts.permissions import can, managed_for
 from accounts.services.audit import record
 from scheduler.models import Job, JobSet
+from scheduler.services.composing.templates import submit_again
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
-from scheduler.services.jobs import end_job, submit_job
+from scheduler.services.jobs import end_job
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
 from scheduler.states import FINAL_JOB_STATES, EndReason, JobState
@@ -79,7 +80,8 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
             words = "run again already" if failed else "none of its tasks has failed"
             raise Conflict(f"There is nothing to run again: {words}.")
         spec = _again(job_set, left)
-        first = submit_job(actor=actor, spec=spec, rerun_of=job_set, now=now).job
+        task = job_set.tasks.filter(state=JobState.FAILED)[:1].get()
+        first = submit_again(actor=actor, job=task, spec=spec, rerun_of=job_set, now=now).job
         if actor.pk != job_set.owner_id:
             _record(actor, "rerun", job_set, {"indexes": write_range(left)}, now)
     assert first.job_set is not None

@@ -9,6 +9,7 @@ from scheduler.models import Job, JobDraft, TemplateUse, TemplateVersion
 from scheduler.selectors.composing.templates import (
     get_version,
     get_visible_template,
+    version_of_job,
     visible_templates,
 )
 from scheduler.services.changing.limits import set_time_limit
@@ -18,6 +19,7 @@ from scheduler.services.changing.tiers import set_tier
 from scheduler.services.composing import drafts
 from scheduler.services.composing import templates as service
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.sets import rerun_failed
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import Tier
 from tests import scenes
@@ -127,6 +129,26 @@ def test_a_job_that_runs_again_is_of_its_template_still(alice, lead, team, proje
     service.retire_template(actor=lead, template=version.template)
     free = service.submit_again(actor=alice, job=job, spec=wider).job
     assert not TemplateUse.objects.filter(job=free).exists()
+
+
+def test_an_array_that_runs_again_is_of_its_template_still(alice, lead, team, project, cluster):
+    """Said at its first task, it holds for all of them."""
+    version = get_version(alice, make_template(lead, team))
+    spec = parse_spec({**job_of(version, project).document(), "array": "0-2"})
+    first = service.submit_from_template(actor=alice, version=version, spec=spec).job
+    last = first.job_set.tasks.get(array_index=2)
+    assert version_of_job(alice, last) == version
+    with pytest.raises(Invalid, match=r"must lie in \.\.12h"):
+        set_time_limit(actor=alice, job=last, time_limit_s=13 * 3600)
+    Job.objects.filter(pk=last.pk).update(state="failed", end_reason="exit_code")
+    again = rerun_failed(actor=alice, job_set=first.job_set)
+    (task,) = again.tasks.all()
+    assert (again.range, again.rerun_of, task.cloned_from) == ("2", first.job_set, None)
+    assert version_of_job(alice, task) == version
+    Job.objects.filter(pk=task.pk).update(state="failed", end_reason="exit_code")
+    task.refresh_from_db()
+    (alone,) = act_on_jobs(actor=alice, jobs=[task], act=Act.RERUN).jobs
+    assert TemplateUse.objects.get(job=alone).version == version
 
 
 def test_who_writes_and_who_sees(alice, lead, carol, root, team, other_project):

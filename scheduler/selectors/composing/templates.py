@@ -65,9 +65,15 @@ def get_version(viewer: User, reference: str) -> TemplateVersion:
     return found
 
 
+def uses_of(job: int, job_set: int | None) -> QuerySet[TemplateUse]:
+    """What a job was made from; of an array it is said at the first task, for all of them."""
+    uses = TemplateUse.objects.all()
+    return uses.filter(job__job_set=job_set) if job_set else uses.filter(job=job)
+
+
 def version_of_job(viewer: User, job: Job) -> TemplateVersion | None:
     """What a job that is visible was made from, if the viewer sees that too."""
-    use = TemplateUse.objects.select_related("version__template").filter(job=job).first()
+    use = uses_of(job.pk, job.job_set_id).select_related("version__template").first()
     if use is None:
         return None
     try:

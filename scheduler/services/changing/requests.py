@@ -17,7 +17,7 @@ from scheduler.models import Job, Queue
 from scheduler.selectors.machines.shapes import shape_reads
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.changing.limits import unpaid
-from scheduler.services.changing.rules import RULES, follow_template
+from scheduler.services.changing.rules import asked_of, follow_template
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
@@ -136,7 +136,7 @@ def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime) -> Queue:
 def _reads(job: Job, spec: JobSpec, queue: Queue | None, now: datetime) -> list[Asked]:
     """What is looked up for it, read in one go: somebody waits for the page."""
     shape = shape_reads(queue.pool_id, spec.gpu_model) if queue is not None else []
-    return [*shape, (RULES, (job.pk,)), (ASKED_AT_SUBMIT, (now,))]
+    return [*shape, asked_of(job), (ASKED_AT_SUBMIT, (now,))]
 
 
 def _asked(job: Job, asks: Asks) -> set[str]:

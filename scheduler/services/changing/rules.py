@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from accounts.models import User
 from accounts.statements import AskedOnce
 from scheduler.models import Job, TemplateUse
+from scheduler.selectors.composing.templates import uses_of
 from scheduler.services.errors import Invalid
 from scheduler.spec import JobSpec, SpecInvalid
 from scheduler.spec.rules import rule_problems
@@ -17,7 +18,8 @@ from scheduler.spec.rules import rule_problems
 
 def follow_template(job: Job, spec: JobSpec, asked: Collection[str]) -> None:
     """Raises SpecInvalid where the job's template locks or bounds one of these fields."""
-    for rules, document in RULES.read(job.pk):
+    asked_once, (which,) = asked_of(job)
+    for rules, document in asked_once.read(which):
         problems = rule_problems(rules, document, spec)
         if found := [one for one in problems if one.field in asked]:
             raise SpecInvalid(found)
@@ -37,9 +39,21 @@ def refuse_by_template(actor: User, job: Job, field: str, value: object) -> None
         raise Invalid(f"{refused}.", field=field) from None
 
 
-def _rules_of(job: int) -> QuerySet[TemplateUse, tuple[Any, ...]]:
-    uses = TemplateUse.objects.filter(job=job).order_by()
-    return uses.values_list("version__rules", "version__document")
+def asked_of(job: Job) -> tuple[AskedOnce, tuple[int]]:
+    """What reads the rules that hold for it, and of which job or array."""
+    return (_OF_ARRAY, (job.job_set_id,)) if job.job_set_id else (_OF_JOB, (job.pk,))
 
 
-RULES = AskedOnce(_rules_of)
+def _of_job(job: int) -> QuerySet[TemplateUse, tuple[Any, ...]]:
+    return _rules(uses_of(job, None))
+
+
+def _of_array(job_set: int) -> QuerySet[TemplateUse, tuple[Any, ...]]:
+    return _rules(uses_of(0, job_set))
+
+
+def _rules(uses: QuerySet[TemplateUse]) -> QuerySet[TemplateUse, tuple[Any, ...]]:
+    return uses.order_by().values_list("version__rules", "version__document")
+
+
+_OF_JOB, _OF_ARRAY = AskedOnce(_of_job), AskedOnce(_of_array)

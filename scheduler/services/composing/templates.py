@@ -13,7 +13,7 @@ from django.utils.text import slugify
 from accounts.models import Team, User
 from accounts.permissions import can, managed_for
 from accounts.services.audit import Subject, record
-from scheduler.models import Job, JobTemplate, TemplateUse, TemplateVersion
+from scheduler.models import Job, JobSet, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.selectors.composing.templates import version_of_job
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.jobs import Submitted, submit_job
@@ -130,23 +130,39 @@ def submit_from_template(
     spec: JobSpec,
     idempotency_key: str = "",
     cloned_from: Job | None = None,
+    rerun_of: JobSet | None = None,
     now: datetime | None = None,
 ) -> Submitted:
     """As `submit_job`, within the template's rules; raises SpecInvalid for what they forbid."""
     refuse_outside(version, spec)
     now = now or timezone.now()
     submitted = submit_job(
-        actor=actor, spec=spec, idempotency_key=idempotency_key, cloned_from=cloned_from, now=now
+        actor=actor,
+        spec=spec,
+        idempotency_key=idempotency_key,
+        cloned_from=cloned_from,
+        rerun_of=rerun_of,
+        now=now,
     )
     if submitted.is_new:
         TemplateUse.objects.create(job=submitted.job, version=version, used_at=now)
     return submitted
 
 
-def submit_again(*, actor: User, job: Job, spec: JobSpec, idempotency_key: str = "") -> Submitted:
-    """A job from another one, within the rules of its template for as long as that is there for
-    the actor and not retired; raises SpecInvalid for what they forbid."""
-    fields: dict[str, Any] = {"spec": spec, "idempotency_key": idempotency_key, "cloned_from": job}
+def submit_again(
+    *,
+    actor: User,
+    job: Job,
+    spec: JobSpec,
+    idempotency_key: str = "",
+    rerun_of: JobSet | None = None,
+    now: datetime | None = None,
+) -> Submitted:
+    """A job from another one, or an array from a task of `rerun_of`, within the rules of its
+    template for as long as that is there for the actor and not retired; raises SpecInvalid for what
+    they forbid."""
+    fields: dict[str, Any] = {"spec": spec, "idempotency_key": idempotency_key, "now": now}
+    fields |= {"rerun_of": rerun_of, "cloned_from": None if rerun_of else job}
     version = version_of_job(actor, job)
     if version is None or version.template.retired_at is not None:
         return submit_job(actor=actor, **fields)
