@@ -10,13 +10,13 @@ import hashlib
 import hmac
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from http.client import HTTPException
-from itertools import chain, zip_longest
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 
 from scheduler.models import Delivery, Webhook
 from scheduler.services.inbox.reaching import post
@@ -54,7 +54,7 @@ def deliver(*, now: datetime) -> int:
     due.filter(not_before__lt=now - DUE_FOR).update(given_up_at=now)
     sent, until = 0, time.monotonic() + _AT_MOST_S
     refusals = Counter[int]()
-    for pk, address in list(_in_turn(due)):
+    for pk, address in in_turn(due):
         if refusals[address] >= _REFUSALS or time.monotonic() > until:
             continue
         became = _send(pk, now)
@@ -69,16 +69,20 @@ def deliver(*, now: datetime) -> int:
     return sent
 
 
-def _in_turn(due: QuerySet[Delivery]) -> Iterator[tuple[int, int]]:
+def in_turn(due: QuerySet[Delivery]) -> Sequence[tuple[int, int]]:
     """Deliveries and their addresses, one of each address after the other, the oldest of each
     first; addresses that have to be tried again come last, for they may use up the time."""
     waits = Q(deliveries__sent_at=None, deliveries__given_up_at=None)
     hooks = Webhook.objects.filter(paused_at=None).annotate(
         tries=Max("deliveries__tries", filter=waits, default=0)
     )
-    rows = due.order_by("id").values_list("pk", "webhook_id")
-    lists = [list(rows.filter(webhook=hook)[:_BATCH]) for hook in hooks.order_by("tries", "pk")]
-    return (one for one in chain.from_iterable(zip_longest(*lists)) if one is not None)
+    tries = dict(hooks.values_list("pk", "tries"))
+    turn = Window(RowNumber(), partition_by="webhook_id", order_by="id")
+    rows = due.order_by().annotate(turn=turn).filter(turn__lte=_BATCH)
+    # One made or resumed meanwhile is known from the next look on.
+    found = [one for one in rows.values_list("turn", "webhook_id", "pk") if one[1] in tries]
+    found.sort(key=lambda one: (one[0], tries[one[1]], *one))
+    return [(pk, address) for _turn, address, pk in found]
 
 
 def prune_deliveries(*, now: datetime) -> int:
