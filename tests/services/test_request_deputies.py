@@ -13,9 +13,11 @@ from scheduler.models import OutboundMail
 from scheduler.selectors.inbox import calls_for
 from scheduler.selectors.requesting import get_visible_request, inbox_of
 from scheduler.services.errors import Forbidden, NotFound
+from scheduler.services.requesting.asking import comment_on_request
 from scheduler.services.requesting.assigning import people_to_assign
 from scheduler.services.requesting.reminding import tend_requests
 from scheduler.services.requesting.rights import may_decide
+from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, scenes
 from tests.requesting import ask, decide
@@ -58,6 +60,24 @@ def test_a_deputy_decides_and_the_record_says_for_whom(cluster, project, alice, 
     event = AuditEvent.objects.get(action="request.decide")
     assert (event.actor_name, event.on_behalf_of_name) == ("carol", "lead")
     assert get_visible_request(deputy, request.pk).state == "approved"
+
+
+def test_all_that_a_deputy_does_to_a_request_says_for_whom(cluster, project, alice, lead, carol):
+    """What was granted or booked, too, and words and simulations; nobody else is named for it."""
+    deputy, now = lend(lead, carol), timezone.now()
+    begin = now + HOUR
+    more = {"pool": cluster.pool, "valid_from": begin, "valid_until": begin + 4 * HOUR}
+    booked = ask(alice, project, kind="reservation", amount=2, now=now, **more)
+    comment_on_request(actor=deputy, request=booked, text="For the demonstration?", now=now)
+    ask_whatif(actor=deputy, request=booked, amount=2, now=now)
+    assert decide(deputy, booked, now=now).state == "approved"
+    assert decide(deputy, ask(alice, project, now=now), now=now).state == "approved"
+    done = AuditEvent.objects.filter(actor_name="carol")
+    acts = {"request.comment", "request.simulate", "booking.plan", "quota.grant"}
+    assert acts <= {one.action for one in done}
+    assert {one.on_behalf_of_name for one in done} == {"lead"}
+    comment_on_request(actor=lead, request=booked, text="Yes.", now=now)
+    assert AuditEvent.objects.filter(actor_name="lead").last().on_behalf_of_name == ""
 
 
 def test_outside_its_time_it_has_no_effect(cluster, project, alice, lead, carol):

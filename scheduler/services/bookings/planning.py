@@ -68,6 +68,7 @@ def plan_booking(
     require_booker(actor, owner)
     return make_booking(
         actor=actor,
+        on_behalf_of=managed_for(actor, owner),
         created_by=actor,
         owner=owner,
         pool=pool,
@@ -95,6 +96,7 @@ def make_booking(
     gpu_model: str = "",
     name: str = "",
     note: str = "",
+    on_behalf_of: User | None = None,
     now: datetime,
 ) -> Booking:
     """The same once somebody who may has agreed, in the caller's transaction; `created_by` is whose
@@ -125,8 +127,8 @@ def make_booking(
         created_by=created_by,
     )
     refuse_beyond_quota(owner, booking, now=now)
-    giver = managed_for(actor, owner) if actor else None
-    record(actor, "booking.plan", booking, after=pictured(booking), on_behalf_of=giver, now=now)
+    after = pictured(booking)
+    record(actor, "booking.plan", booking, after=after, on_behalf_of=on_behalf_of, now=now)
     events.wake_scheduler_on_commit()
     return booking
 

@@ -99,6 +99,7 @@ def book_agreed(
     until_at: datetime,
     now: datetime,
     note: str = "",
+    on_behalf_of: User | None = None,
 ) -> Booking:
     """Make it, in the transaction of the consent. Raises Conflict for what has come in the way,
     Invalid for what is more than the owner may hold.
@@ -107,6 +108,7 @@ def book_agreed(
     try:
         return make_booking(
             actor=actor,
+            on_behalf_of=on_behalf_of,
             created_by=asked_by,
             owner=owner,
             pool=pool,

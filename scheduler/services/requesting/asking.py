@@ -185,8 +185,8 @@ def comment_on_request(
 ) -> RequestEvent:
     """A word beside it, from those who have a part in it; moves nothing. Raises Forbidden."""
     now = now or timezone.now()
-    require_part(actor, request)
-    said = note(request, "comment", actor=actor, now=now, text=_words(text))
+    giver = require_part(actor, request)
+    said = note(request, "comment", actor=actor, on_behalf_of=giver, now=now, text=_words(text))
     QuotaRequest.objects.filter(pk=request.pk).update(touched_at=now)
     if actor.pk == request.asked_by_id:
         tell_deciders(request, f"comment-{said.pk}", "has a new comment", now=now)

@@ -274,7 +274,7 @@ def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now:
         return
     made = carry_out(
         request,
-        actor=who[0],
+        who=who,
         amount=verdict.amount,
         valid_from=offer.valid_from,
         valid_until=verdict.valid_until,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeAlias
 
 from django.db import transaction
 from django.db.models import F
@@ -39,17 +40,20 @@ from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.tree import account_of, below
 from scheduler.states import NoticeKind, Outcome, RequestKind
 
+# Who agreed, nobody where a rule did, and in whose place, if in anybody's.
+Who: TypeAlias = tuple[User | None, User | None]
+
 
 def carry_out(
     request: QuotaRequest,
     *,
-    actor: User | None,
+    who: Who,
     amount: int,
     valid_from: datetime,
     valid_until: datetime,
     now: datetime,
 ) -> dict[str, object]:
-    """Fields of the request to store along; without an actor a rule grants it. Raises Conflict if
+    """Fields of the request to store along; without a person a rule grants it. Raises Conflict if
     it cannot be granted any more.
     """
     start = max(now, valid_from)
@@ -60,14 +64,14 @@ def carry_out(
         _raise_budget(budget, amount)
         return {"budget": budget, "returns_at": min(valid_until, budget.valid_until)}
     if request.kind == RequestKind.RESERVATION:
-        return {"booking": _book(request, actor, amount, start, valid_until, now)}
-    grant = _grant(request, actor, amount, start, valid_until, now)
+        return {"booking": _book(request, who, amount, start, valid_until, now)}
+    grant = _grant(request, who, amount, start, valid_until, now)
     return {"granted": grant}
 
 
 def _book(
     request: QuotaRequest,
-    actor: User | None,
+    who: Who,
     amount: int,
     start: datetime,
     valid_until: datetime,
@@ -75,7 +79,8 @@ def _book(
 ) -> Booking:
     assert request.pool is not None
     return book_agreed(
-        actor=actor,
+        actor=who[0],
+        on_behalf_of=who[1],
         asked_by=request.asked_by,
         owner=owner_of(request),
         pool=request.pool,
@@ -98,7 +103,7 @@ def _budget(request: QuotaRequest, start: datetime) -> Budget:
 
 def _grant(
     request: QuotaRequest,
-    actor: User | None,
+    who: Who,
     amount: int,
     start: datetime,
     valid_until: datetime,
@@ -112,7 +117,8 @@ def _grant(
         room = least_room(quota, start, valid_until)
         added["maximum"] = 0 if room is None else max(0, amount - room)
     return give_grant(
-        actor=actor,
+        actor=who[0],
+        on_behalf_of=who[1],
         quota=quota,
         valid_from=start,
         valid_until=valid_until,

@@ -49,10 +49,16 @@ def may_take(user: User, step: ReviewStep, team: Team) -> bool:
     return can(user, _ACTION[step], team if step is ReviewStep.LEAD else None)
 
 
-def require_part(actor: User, request: QuotaRequest) -> None:
-    """Who asked, who may take any of the steps, and operators; others only look. Forbidden."""
-    if not has_part(actor, request):
+def require_part(actor: User, request: QuotaRequest) -> User | None:
+    """Who asked, who may take any of the steps, and operators; others only look. In whose place the
+    actor has it, None in the actor's own right. Raises Forbidden.
+    """
+    if _has_own_part(actor, request):
+        return None
+    givers = (one for step in ReviewStep for one in acts_in_place_of(actor, step, request.team))
+    if (giver := next(givers, None)) is None:
         raise Forbidden("You may look at this, and change nothing.")
+    return giver
 
 
 def asks(actor: User, request: QuotaRequest) -> bool:
@@ -63,12 +69,15 @@ def asks(actor: User, request: QuotaRequest) -> bool:
 
 def has_part(actor: User, request: QuotaRequest) -> bool:
     """Whether this person may say something about it and simulate it."""
+    return _has_own_part(actor, request) or any(
+        acts_in_place_of(actor, step, request.team) for step in ReviewStep
+    )
+
+
+def _has_own_part(actor: User, request: QuotaRequest) -> bool:
     return (
         can(actor, "operate", None)
-        or any(
-            may_take(actor, step, request.team) or acts_in_place_of(actor, step, request.team)
-            for step in ReviewStep
-        )
+        or any(may_take(actor, step, request.team) for step in ReviewStep)
         or asks(actor, request)
     )
 

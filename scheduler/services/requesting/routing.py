@@ -165,7 +165,7 @@ def _agree_by_policy(
         at=now,
         **rule_of(row),
     )
-    made = carry_out(request, actor=None, amount=asked.amount, **times)
+    made = carry_out(request, who=(None, None), amount=asked.amount, **times)
     came_from = request.state
     moved = move_request(
         request,

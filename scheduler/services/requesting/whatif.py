@@ -46,7 +46,7 @@ def ask_whatif(
     It waits until `simulate_at_once` or the task takes it up.
     """
     now = now or timezone.now()
-    require_part(actor, request)
+    giver = require_part(actor, request)
     asked = request.versions.get(number=request.revision)
     fresh = WhatIf.objects.filter(
         request=request,
@@ -66,7 +66,8 @@ def ask_whatif(
         asked_by=actor,
         created_at=now,
     )
-    record(actor, "request.simulate", request, after={"amount": amount}, now=now)
+    after = {"amount": amount}
+    record(actor, "request.simulate", request, after=after, on_behalf_of=giver, now=now)
     return row
 
 

@@ -101,6 +101,7 @@ def give_grant(
     maximum: int = 0,
     max_hours: int = 0,
     reason: str = "",
+    on_behalf_of: User | None = None,
     now: datetime | None = None,
 ) -> Grant:
     """As `add_grant`, for callers that have asked for the right: approvals have rules of their own.
@@ -134,7 +135,14 @@ def give_grant(
     )
     begin_grant(grant, now=now)
     period = {"valid_from": valid_from, "valid_until": valid_until}
-    record(actor, "quota.grant", about_quota(quota), after={**added, **period}, reason=reason)
+    record(
+        actor,
+        "quota.grant",
+        about_quota(quota),
+        after={**added, **period},
+        reason=reason,
+        on_behalf_of=on_behalf_of,
+    )
     events.wake_scheduler_on_commit()
     return grant
 
