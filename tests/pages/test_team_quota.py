@@ -8,6 +8,8 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
+from accounts.models import User
+from accounts.services import add_member, create_team
 from scheduler.models import Quota
 from scheduler.selectors.sharing.overview import team_quota
 from scheduler.services.sharing.budgets import set_budget
@@ -54,6 +56,29 @@ def test_own_borrowed_and_lent_add_up(
     assert ours.borrowers == (("speech", 2),)
     assert (theirs.own, theirs.borrowed, theirs.lent) == (1, 2, 0)
     assert ours.oversubscribed == theirs.oversubscribed == 0
+
+
+def test_who_borrows_is_named_to_who_sees_that_team(
+    cluster, root, operator, team, other_team, alice, lead, carol, other_project, as_
+):
+    """Others read that it is another team, or other teams, and how much together."""
+    set_quota(actor=root, owner=team, guaranteed=4)
+    set_quota(actor=root, owner=other_team, guaranteed=0, borrow_limit=4)
+    start(submit(carol, other_project, gpus_per_node=2), cluster.node(1))
+    for viewer in (alice, lead):
+        page = said(as_(viewer).get(URL))
+        assert "another team 2" in page and "speech" not in page
+    for viewer in (root, operator):
+        assert "speech 2" in said(as_(viewer).get(URL))
+    third = create_team(actor=root, name="robots", slug="robots")
+    set_quota(actor=root, owner=third, guaranteed=0, borrow_limit=4)
+    Quota.objects.filter(account__team=third).update(held=1)
+    (row,) = team_quota(alice, "vision", now=timezone.now()).rows
+    assert row.borrowers == (("other teams", 3),)
+    add_member(actor=root, team=third, user=alice, role="member")
+    viewer = User.objects.get(pk=alice.pk)
+    (row,) = team_quota(viewer, "vision", now=timezone.now()).rows
+    assert row.borrowers == (("robots", 1), ("another team", 2))
 
 
 def test_a_lost_node_shows_by_how_much_guarantees_are_oversubscribed(

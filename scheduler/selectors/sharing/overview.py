@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from django.db.models import Count, F, OuterRef, Q
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
-from accounts.permissions import can, teams_visible_to
+from accounts.permissions import can, team_ids_for, teams_visible_to
 from scheduler.models import Account, Device, Grant, Pool, Quota
 from scheduler.selectors.sharing.ceilings import is_capped
 from scheduler.selectors.sharing.limits import quota_stamp
@@ -39,7 +39,8 @@ _NAMED = 5
 class QuotaRow:
     """A quota of the team or of one of its projects, in GPUs, with its active grants added.
 
-    `own` and `borrowed` are held; `lent` of its guarantee others hold, `borrowers` by name.
+    `own` and `borrowed` are held; `lent` of its guarantee others hold, `borrowers` by name as far
+    as the viewer sees their teams, the others together.
     `oversubscribed`: guarantees of all teams in this scope beyond what is in service. `is_above`:
     it holds more than it may since it was lowered, which affects new starts alone.
     """
@@ -104,7 +105,7 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
     ]
     return TeamQuota(
         team=team,
-        rows=_rows(mine, quotas, devices),
+        rows=_rows(mine, quotas, devices, _seen_by(viewer)),
         caps=[(name, account) for name, account in accounts if is_capped(account)],
         owners=_owners(viewer, team),
         pools=sorted(name for (name,) in rows_in(team.pools)),
@@ -136,6 +137,11 @@ def _team_and_beside(viewer: User, slug: str) -> Any:
     return found
 
 
+def _seen_by(viewer: User) -> Collection[int] | None:
+    """Ids of the teams whose names the viewer may read; None for all."""
+    return None if can(viewer, "read_settings", None) else team_ids_for(viewer)
+
+
 def _owners(viewer: User, team: Any) -> list[tuple[str, str]]:
     """A lead's own are projects alone."""
     projects = [
@@ -152,7 +158,10 @@ def _grants(active: Iterable[Sequence[Any]]) -> tuple[Grant, ...]:
 
 
 def _rows(
-    mine: Iterable[Any], quotas: Iterable[Any], devices: Iterable[tuple[int, str, int]]
+    mine: Iterable[Any],
+    quotas: Iterable[Any],
+    devices: Iterable[tuple[int, str, int]],
+    seen: Collection[int] | None,
 ) -> list[QuotaRow]:
     """What they share with others is worked out once for all who share it, however many."""
     groups, scopes = defaultdict(list), defaultdict(list)
@@ -166,7 +175,7 @@ def _rows(
     for quota in mine:
         group, scope = _group_of(quota), _scope_of(quota)
         if group not in lent:
-            lent[group] = _lent(groups[group], totals[scope])
+            lent[group] = _lent(groups[group], totals[scope], seen)
         over = max(0, sum(scopes[scope]) - totals[scope])
         rows.append(_row(quota, lent[group], over))
     return rows
@@ -207,7 +216,7 @@ class _Lent:
     borrowers: tuple[tuple[str, int], ...]
 
 
-def _lent(everybody: Sequence[Any], total: int) -> _Lent:
+def _lent(everybody: Sequence[Any], total: int, seen: Collection[int] | None) -> _Lent:
     """Of quotas that lie under the same account, in the same scope of `total` GPUs.
 
     What is borrowed is taken first from what nobody is guaranteed; the rest comes from guarantees
@@ -230,8 +239,23 @@ def _lent(everybody: Sequence[Any], total: int) -> _Lent:
     rest = taken - sum(share for share, _ in shares.values())
     first = set(sorted(shares, key=lambda pk: (-shares[pk][1], pk))[:rest])
     lent = {pk: shares[pk][0] + (pk in first) for pk, size in lendable.items() if size}
-    names = [(_name(one), borrowed[one.pk]) for one in everybody if borrowed[one.pk]]
-    return _Lent(lent, tuple(sorted(names, key=lambda pair: (-pair[1], pair[0]))[:_NAMED]))
+    return _Lent(lent, _named([(one, borrowed[one.pk]) for one in everybody], seen))
+
+
+def _named(
+    borrowed: Sequence[tuple[Any, int]], seen: Collection[int] | None
+) -> tuple[tuple[str, int], ...]:
+    """GPUs by borrower, the largest first; teams that the viewer does not see last, as one."""
+    known, others = [], []
+    for quota, gpus in borrowed:
+        if gpus:
+            is_seen = seen is None or _team_of(quota) in seen
+            (known if is_seen else others).append((_name(quota), gpus))
+    known = sorted(known, key=lambda pair: (-pair[1], pair[0]))[:_NAMED]
+    if others:
+        words = "another team" if len(others) == 1 else "other teams"
+        known.append((words, sum(gpus for _, gpus in others)))
+    return tuple(known)
 
 
 def _in_service(scope: tuple[int | None, str], devices: Iterable[tuple[int, str, int]]) -> int:
