@@ -12,11 +12,11 @@ from scheduler.models import Headroom, Job, Quota, WhatIf
 from scheduler.services.errors import Forbidden
 from scheduler.services.requesting import whatif
 from scheduler.services.requesting.replaying import Question
+from scheduler.services.rows import claims
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sharing.policies import set_policy
-from scheduler.services.simulating import claims
 from scheduler.states import RequestKind
 from tests import scenes
 from tests.requesting import DAY_S, ask, decide

@@ -20,7 +20,6 @@ from scheduler.services.inbox import (
     News,
     add_webhook,
     change_webhook,
-    delivering,
     pause_webhook,
     remove_webhook,
     resume_webhook,
@@ -232,28 +231,6 @@ def test_an_address_that_is_away_for_days_keeps_none_of_the_others_waiting(root,
     deliver(now=later)
     assert not away.deliveries.filter(given_up_at=None).exists()
     assert prune_deliveries(now=later + timedelta(days=40)) == 202
-
-
-def test_what_is_due_is_found_in_two_looks_however_many_addresses(
-    root, alice, receiver, django_assert_num_queries, monkeypatch
-):
-    """One of each in turn, at most so many of each; who was tried before comes last."""
-    monkeypatch.setattr(delivering, "_BATCH", 2)
-    hooks = [
-        add_webhook(actor=root, url=f"{receiver.url}?{n}", kinds=[], now=at(0))[0] for n in range(3)
-    ]
-    for number in range(3):
-        told(alice, key=f"n{number}")
-    monkeypatch.setattr(delivering, "_AT_MOST_S", -1.0)
-    deliver(now=at(2))
-    hooks[0].deliveries.filter(key="n0").update(tries=1)
-    due = Delivery.objects.filter(sent_at=None)
-    with django_assert_num_queries(2):
-        found = delivering.in_turn(due)
-    keys = dict(Delivery.objects.values_list("pk", "key"))
-    last, *others = (hook.pk for hook in hooks)
-    turns = [(keys[pk], hook) for pk, hook in found]
-    assert turns == [(key, hook) for key in ("n0", "n1") for hook in (*others, last)]
 
 
 def test_who_asks_decides_or_cancels_is_told_to_people_alone(root, alice, receiver):

@@ -246,7 +246,8 @@ def _named(
     borrowed: Sequence[tuple[Any, int]], seen: Collection[int] | None
 ) -> tuple[tuple[str, int], ...]:
     """GPUs by borrower, the largest first; teams that the viewer does not see last, as one."""
-    known, others = [], []
+    known: list[tuple[str, int]] = []
+    others: list[tuple[str, int]] = []
     for quota, gpus in borrowed:
         if gpus:
             is_seen = seen is None or _team_of(quota) in seen

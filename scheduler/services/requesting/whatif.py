@@ -27,7 +27,7 @@ from scheduler.services.requesting.replaying import (
 )
 from scheduler.services.requesting.rights import owner_of, require_part
 from scheduler.services.requesting.standing import money_and_room
-from scheduler.services.simulating import claims
+from scheduler.services.rows import claims
 from scheduler.states import REPLAYED_KINDS, RequestKind
 
 logger = logging.getLogger(__name__)

@@ -134,15 +134,9 @@ def give_grant(
         granted_by=actor,
     )
     begin_grant(grant, now=now)
-    period = {"valid_from": valid_from, "valid_until": valid_until}
-    record(
-        actor,
-        "quota.grant",
-        about_quota(quota),
-        after={**added, **period},
-        reason=reason,
-        on_behalf_of=on_behalf_of,
-    )
+    about = about_quota(quota)
+    after = {**added, "valid_from": valid_from, "valid_until": valid_until}
+    record(actor, "quota.grant", about, after=after, reason=reason, on_behalf_of=on_behalf_of)
     events.wake_scheduler_on_commit()
     return grant
 

@@ -26,9 +26,9 @@ from scheduler.services.requesting.replaying import (
     replayable_policy,
     teams_today,
 )
+from scheduler.services.rows import claims
 from scheduler.services.sharing.policies import PLACEMENTS, policy_of_pool, set_pool_policy
 from scheduler.services.sharing.rights import require_operator
-from scheduler.services.simulating import claims
 from scheduler.simulator.changes import ChangeInvalid, changed
 from scheduler.simulator.traces.writing import trace_lines, trace_of
 from scheduler.simulator.whatif import Run, Setting, impact_of
