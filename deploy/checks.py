@@ -32,7 +32,7 @@ QUICK = "not gpu and not long"
 ON_SQLITE = f"{QUICK} and not postgres"
 ON_POSTGRES = f"{QUICK} and not once and not torch"
 # Two processes, a file whole in one of them: its fixtures are made once.
-TWO = ("-n", "2", "--dist", "loadfile")
+TWO = ("-n", "2", "--dist", "loadfile", "-q")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # More failures than these are no accident of a busy machine.
 MOST_RETRIED = 3
@@ -154,7 +154,7 @@ def static(report: Report) -> None:
 def pure(report: Report) -> None:
     """No database, no server: a minute or two."""
     there = [f"tests/{name}" for name in PURE if (ROOT / "tests" / name).is_dir()]
-    report.run("pure tests", *pytest(*there, *TWO, "-q", "-m", QUICK, *report.words))
+    report.run("pure tests", *pytest(*there, *TWO, "-m", QUICK, *report.words))
 
 
 def suite(report: Report, database: str, url: str = "") -> None:
@@ -162,7 +162,7 @@ def suite(report: Report, database: str, url: str = "") -> None:
     environment = {"DATABASE_URL": url} if url else {}
     skipped = WITHOUT_DATABASE if url else ()
     ignored = [f"--ignore=tests/{name}" for name in (*ELSEWHERE, *skipped)]
-    words = ("-q", "-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
+    words = ("-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
     report.run_processes(
         f"tests on {database}",
         *pytest("tests", *ignored, *TWO, *words),
@@ -206,9 +206,7 @@ def browser(report: Report) -> None:
     if not any(shutil.which(name) for name in CHROMIUM):
         report.leave_out("the browser tests", "sudo apt-get install chromium")
         return
-    # Pages wait more than they compute: two browsers with a portal each fit two processors.
-    words = ("-q", "-m", QUICK, *report.words)
-    report.run_processes("browser", *pytest("tests/browser", *TWO, *words))
+    report.run_processes("browser", *pytest("tests/browser", *TWO, "-m", QUICK, *report.words))
 
 
 def smoke(report: Report) -> None:
