@@ -65,7 +65,8 @@ def fill_limits(root, pool, team, project) -> None:
 
 def fill_budgets(root, team) -> None:
     since, until = NOON - timedelta(days=1), NOON + timedelta(days=9)
-    set_budget(actor=root, owner=team, valid_from=since, valid_until=until, gpu_hours=500)
+    span = {"valid_from": since, "valid_until": until, "now": since}
+    set_budget(actor=root, owner=team, gpu_hours=500, **span)
     Budget.objects.update(action="borrowed_only", action_at=50)
     budget = Budget.objects.get()
     BudgetAlert.objects.create(budget=budget, version=budget.version, threshold=50, at=NOON, used=1)

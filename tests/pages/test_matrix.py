@@ -160,7 +160,7 @@ def reports_of(root: User) -> dict[str, Any]:
     told = announce(actor=root, text="x", until_at=timezone.now() + timedelta(1)).pk
     return {
         "report": "period-summary",
-        "month": "2026-11",
+        "month": f"{timezone.now():%Y-%m}",
         "focus": "1.2",
         "announcement": told,
         "somebody": "bob",
@@ -188,7 +188,7 @@ def books_of(second: User, alice: User, project: Project, cluster: Cluster) -> d
         "adjustment": amount.pk,
         **desk_of(second),
         "budget": budget.pk,
-        "month": "2026-11",
+        "month": f"{timezone.now():%Y-%m}",
         **words,
     }
 

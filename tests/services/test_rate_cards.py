@@ -32,6 +32,7 @@ def yard(root, finance, alice, carol, project, other_project, team):
     """Two hours of vision and of speech at 3.60 by the list; vision's own card says 1.25 from the
     second hour on."""
     cluster = scenes.build_cluster(root, nodes=2, gpus=1)
+    Rate.objects.update(decided_at=at(0))
     appoint_bookkeeper(actor=root, user=finance)
     card = RateCard.objects.create(
         name="own", currency="EUR", team=team, decision=RateDecision.APPROVED
