@@ -8,10 +8,11 @@ people send to their own programs may be as large and as slow as they like.
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from portal.serving.answering import Answer
 
 # As long as in `deploy/nginx.conf`: for the head of a request, and for the next piece of its body.
 HEAD_S, PIECE_S = 15.0, 20.0
@@ -75,12 +76,9 @@ class PatientProtocol(HttpToolsProtocol):
 class _LetGo(Exception):
     """The body is not waited for any longer."""
 
-    def __init__(self, status: int, code: str, title: str, detail: str) -> None:
+    def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
-        self.status = status
-        self.document = {
-            "type": "about:blank", "title": title, "status": status, "code": code, "detail": detail
-        }  # fmt: skip
+        self.status, self.code, self.detail = status, code, detail
 
 
 class Patience:
@@ -91,18 +89,14 @@ class Patience:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""
-        body, has_answered = _Body(receive, _declared(scope)), False
-
-        async def answer(message: Any) -> None:
-            nonlocal has_answered
-            has_answered = True
-            await send(message)
-
+        body, answer = _Body(receive, _declared(scope)), Answer(send)
         try:
             await self._application(scope, body.receive, answer)
         except _LetGo as refused:
-            if not has_answered:
-                await _refuse(send, refused)
+            if not answer.has_begun:
+                # Whoever sends such a body is no browser.
+                closes = (b"connection", b"close")
+                await answer.problem(refused.status, refused.code, refused.detail, closes)
 
 
 class _Body:
@@ -144,22 +138,9 @@ def _declared(scope: Any) -> int:
 def _too_large() -> _LetGo:
     most = MOST_BYTES // 2**20
     words = f"The body is larger than {most} MiB, the most that is read. Send less at once."
-    return _LetGo(413, "too_large", "Content Too Large", words)
+    return _LetGo(413, "too_large", words)
 
 
 def _too_slow() -> _LetGo:
     words = f"The body did not arrive: nothing came for {PIECE_S:.0f} s. Send the request again."
-    return _LetGo(408, "too_slow", "Request Timeout", words)
-
-
-async def _refuse(send: Any, refused: _LetGo) -> None:
-    """A problem as the API tells them; whoever sends such a body is no browser."""
-    body = json.dumps(refused.document).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        (b"cache-control", b"no-store"),
-    ]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return _LetGo(408, "too_slow", words)
