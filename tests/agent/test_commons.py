@@ -6,12 +6,14 @@ import ctypes
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler.agent.node.leaving import Leaving
+from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime import kernel, processes
 from scheduler.agent.runtime.space import commons
 from scheduler.agent.setup.identities import NoFreeUid, UidBook
@@ -39,6 +41,10 @@ def _lay(path: Path, uid: int, text: str | None = "x") -> Path:
     return path
 
 
+def _clear(spared: Collection[str] = (), *, in_folders: bool = True) -> None:
+    commons.clear(MINE, commons.left({MINE, OTHER}, in_folders=in_folders), spared)
+
+
 def test_only_what_is_the_ids_own_goes(place: Path) -> None:
     kept = [
         _lay(place / "other", OTHER),
@@ -56,7 +62,7 @@ def test_only_what_is_the_ids_own_goes(place: Path) -> None:
         deep = _lay(deep, MINE, None) / "deep"
     (place / "link").symlink_to(target.parent)
     os.chown(place / "link", MINE, MINE, follow_symlinks=False)
-    commons.clear(MINE, commons.tops_of(str(place / "checkpoints" / "run")), in_folders=True)
+    _clear(commons.tops_of(str(place / "checkpoints" / "run")))
     assert [path for path in kept if not path.exists()] == [] and target.exists()
     assert not [path for path in (*gone, place / "link", place / "deep") if os.path.lexists(path)]
     assert sorted(path.name for path in place.iterdir()) == ["checkpoints", "other", "shared"]
@@ -67,18 +73,52 @@ def test_nothing_goes_while_a_process_is_the_ids(
 ) -> None:
     left = _lay(place / "file", MINE)
     monkeypatch.setattr(processes, "owned_by", lambda uid: [1])
-    commons.clear(MINE, (), in_folders=True)
+    _clear()
     assert left.exists()
     monkeypatch.undo()
-    commons.clear(MINE, (), in_folders=False)
+    _clear(in_folders=False)
     assert left.exists(), "a sandbox shows none of these folders"
 
 
 def test_who_cannot_end_gives_up(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = _lay(place / "file", MINE)
     monkeypatch.setattr(commons, "_GIVE_UP_S", -1.0)
-    commons.clear(MINE, (), in_folders=True)
+    _clear()
     assert left.exists()
+
+
+def test_one_look_is_enough_for_all_that_ended(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = _lay(place / "first", MINE), _lay(place / "second", OTHER)
+    tries, looks = list[int](), list[object]()
+    left, clear, may_look = commons.left, commons.clear, threading.Event()
+
+    def look(uids: Container[int], *, in_folders: bool) -> list[commons.Left]:
+        looks.append(uids)
+        assert may_look.wait(5)
+        return left(uids, in_folders=in_folders)
+
+    def stumble(uid: int, *words: Any) -> None:
+        tries.append(uid)
+        if uid == MINE:
+            raise RuntimeError(uid)
+        clear(uid, *words)
+
+    monkeypatch.setattr(commons, "left", look)
+    monkeypatch.setattr(commons, "clear", stumble)
+    book = UidBook(MINE - 1, OTHER)
+    leaving = Leaving(place, book, "agent")
+    for uid in (MINE - 1, MINE, OTHER):
+        ended = Attempt.__new__(Attempt)
+        ended.assignment = assignment("true")
+        book.note(ended.fence, uid, str(uid))
+        leaving.rest(ended)
+        wait_until(lambda: len(looks) == 1)
+    may_look.set()
+    wait_until(lambda: not book._clearing)
+    assert (len(looks), sorted(tries)) == (2, [MINE - 1, MINE, OTHER])
+    assert first.exists() and not second.exists(), "one that fails keeps nobody from the others"
 
 
 @pytest.fixture
@@ -102,8 +142,8 @@ def segment() -> Iterator[Any]:
 
 def test_system_v_memory_goes(place: Path, segment: Any) -> None:
     first, second = segment(MINE), segment(OTHER)
-    commons.clear(MINE, (), in_folders=False)
-    found = {one.number for one in commons.left(in_folders=False) if one.kind == "shm"}
+    _clear(in_folders=False)
+    found = {one.number for one in commons.left({MINE, OTHER}, in_folders=False)}
     assert second in found and first not in found
     with pytest.raises(OSError, match="msg 123456789"):
         kernel.remove_system_v("msg", 123456789)

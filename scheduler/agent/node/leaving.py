@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -34,8 +35,10 @@ class Leaving:
     def __init__(self, work: Path, uids: UidBook | None, agent: str) -> None:
         self._work, self._uids, self._agent = work, uids, agent
         self._remover = Remover()
-        # Apart: ids wait for it.
+        # Apart: ids wait for it, each with what stays.
         self._clearer = Remover()
+        self._to_clear: dict[int, set[str]] = {}
+        self._lock = threading.Lock()
 
     def adopt(self, known: Collection[Attempt]) -> None:
         """What an earlier agent had no time to take back, from all but the attempts it left."""
@@ -55,15 +58,31 @@ class Leaving:
     def _clear(self, uids: UidBook, uid: int | None, attempt: Attempt) -> None:
         if uid is None:
             return
-        named = attempt.assignment.launch.checkpoint_dir
+        spared = commons.tops_of(attempt.assignment.launch.checkpoint_dir)
+        with self._lock:
+            self._to_clear[uid] = spared
+        self._clearer.have_done(lambda: self._clear_waiting(uids))
 
-        def clear() -> None:
-            try:
-                commons.clear(uid, commons.tops_of(named), in_folders=uids.in_folders)
-            finally:
+    def _clear_waiting(self, uids: UidBook) -> None:
+        """All that wait by now, after one look: many attempts end together.
+
+        Those that left nothing wait for no other one's files.
+        """
+        with self._lock:
+            waiting, self._to_clear = self._to_clear, {}
+        if not waiting:
+            return
+        try:
+            found = commons.left(waiting, in_folders=uids.in_folders)
+            for uid in sorted(waiting, key={one.uid for one in found}.__contains__):
+                try:
+                    commons.clear(uid, found, waiting.pop(uid))
+                except Exception:
+                    logger.exception("what user id %d left could not be deleted", uid)
                 uids.note_cleared(uid)
-
-        self._clearer.have_done(clear)
+        finally:
+            for uid in waiting:
+                uids.note_cleared(uid)
 
     def take_back(self, attempt: Attempt, others: Collection[Attempt]) -> None:
         """It is forgotten; `others` are not. What the job keeps goes with its last attempt here.

@@ -121,8 +121,7 @@ class UidBook:
         with self._look_lock:
             if time.monotonic() - self._looked_at > _SHARED_S:
                 self._looked_at, self._seen = time.monotonic(), processes.uids_in_use()
-                every = commons.left(in_folders=self.in_folders)
-                self._left = [one for one in every if one.uid in self.ids]
+                self._left = commons.left(self.ids, in_folders=self.in_folders)
             return self._seen, self._left
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -33,21 +33,30 @@ class Left(NamedTuple):
     number: int = 0
 
 
-def left(*, in_folders: bool) -> Iterator[Left]:
-    """All that lies there now, with whose it is; without `in_folders` System V alone."""
+def left(uids: Container[int], *, in_folders: bool) -> list[Left]:
+    """All that is one of `uids`'s there now; without `in_folders` System V alone.
+
+    One look for many ids: a host may have hundreds of entries in `/tmp`.
+    """
+    found = list[Left]()
     for folder in dict.fromkeys(map(os.path.realpath, FOLDERS)) if in_folders else ():
         with suppress(OSError), os.scandir(folder) as inside:
             for one in inside:
-                with suppress(OSError):
-                    yield Left(one.stat(follow_symlinks=False).st_uid, one.path)
+                try:
+                    uid = one.stat(follow_symlinks=False).st_uid
+                except OSError:
+                    continue
+                if uid in uids:
+                    found.append(Left(uid, one.path))
     for kind in kernel.SYSTEM_V:
         with suppress(OSError):
-            heads, *lines = (line.split() for line in (_SYSTEM_V / kind).open())
-            for words in lines:
-                told = dict(zip(heads, words, strict=False))
+            heads, *lines = (_SYSTEM_V / kind).read_text().splitlines()
+            for words in map(str.split, lines):
+                told = dict(zip(heads.split(), words, strict=False))
                 # Who made it may open it like its owner.
-                for uid in {told["uid"], told["cuid"]}:
-                    yield Left(int(uid), "", kind, int(words[1]))
+                its = {int(told["uid"]), int(told["cuid"])}
+                found += [Left(uid, "", kind, int(words[1])) for uid in its if uid in uids]
+    return found
 
 
 def tops_of(path: str) -> set[str]:
@@ -61,26 +70,21 @@ def tops_of(path: str) -> set[str]:
     return found
 
 
-def clear(uid: int, spared: Collection[str], *, in_folders: bool) -> None:
-    """Delete what is `uid`'s there, but for the paths `spared`, while no process is.
+def clear(uid: int, found: Iterable[Left], spared: Collection[str]) -> None:
+    """Delete what of `found` is `uid`'s, but for the paths `spared`, while no process is.
 
     Nothing of anybody else: below a folder of the id's, too, that stays. Takes minutes at most.
     """
-    found = _of(uid, spared, in_folders=in_folders)
-    if not found or processes.owned_by(uid):
+    mine = [one for one in found if one.uid == uid and one.path not in spared]
+    if not mine or processes.owned_by(uid):
         return
     give_up_at = time.monotonic() + _GIVE_UP_S
-    for one in found:
+    for one in mine:
         if one.kind:
             with suppress(OSError):
                 kernel.remove_system_v(one.kind, one.number)
         else:
             remove_tree(one.path, lambda it: it.st_uid == uid and time.monotonic() < give_up_at)
-    if rest := [one for one in _of(uid, spared, in_folders=in_folders) if one.path]:
-        names = ", ".join(one.path for one in rest[:_SHOWN])
+    if rest := [one.path for one in mine if one.path and os.path.lexists(one.path)]:
+        names = ", ".join(rest[:_SHOWN])
         logger.warning("user id %d keeps %d places, such as %s", uid, len(rest), names)
-
-
-def _of(uid: int, spared: Collection[str], *, in_folders: bool) -> list[Left]:
-    every = left(in_folders=in_folders)
-    return [one for one in every if one.uid == uid and one.path not in spared]
