@@ -15,7 +15,8 @@ from scheduler.models import AlertAction, CommitsAt, Enforcement, Renewal, Thres
 from scheduler.services.sharing.keeping.rules import usual_commit
 
 _NUMBER = {"invalid": "Write a number with a point for decimals, such as 1250.50."}
-_MOMENT = {"invalid": "Write a date and time such as 2026-12-01 00:00; it is taken as UTC."}
+_MONTH, _MONTH_LATER = "2026-12-01 00:00", "2027-01-01 00:00"
+_MOMENT = {"invalid": f"Write a date and time such as {_MONTH}; it is taken as UTC."}
 
 
 def money_field(label: str, **more: Any) -> forms.DecimalField:
@@ -30,11 +31,11 @@ def money_field(label: str, **more: Any) -> forms.DecimalField:
     )
 
 
-def _moment(label: str, **more: Any) -> forms.DateTimeField:
+def _moment(label: str, such_as: str = _MONTH, **more: Any) -> forms.DateTimeField:
     return forms.DateTimeField(
         label=label,
         error_messages=_MOMENT,
-        widget=forms.TextInput(attrs={"placeholder": "2026-12-01 00:00"}),
+        widget=forms.TextInput(attrs={"placeholder": such_as}),
         **more,
     )
 
@@ -66,7 +67,10 @@ class PriceForm(forms.Form):
     )
     valid_from = _moment("Valid from (UTC)", required=False, help_text="Empty: from now on.")
     valid_until = _moment(
-        "Until right before (UTC)", required=False, help_text="Empty: until the next price."
+        "Until right before (UTC)",
+        _MONTH_LATER,
+        required=False,
+        help_text="Empty: until the next price.",
     )
     priority = forms.TypedChoiceField(
         label="Goes before",
@@ -102,7 +106,9 @@ class CardForm(forms.Form):
     team = forms.SlugField(label="Team", max_length=63)
     name = forms.CharField(label="Name", max_length=64)
     valid_from = _moment("From (UTC)", required=False, help_text="Empty: from its first price on.")
-    valid_until = _moment("Until right before (UTC)", required=False, help_text="Empty: no end.")
+    valid_until = _moment(
+        "Until right before (UTC)", _MONTH_LATER, required=False, help_text="Empty: no end."
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"auto_id": "card_%s", **kwargs})
@@ -119,7 +125,7 @@ class BudgetForm(forms.Form):
 
     owner = forms.ChoiceField(label="Whose", choices=())
     valid_from = _moment("From (UTC)")
-    valid_until = _moment("Until right before (UTC)")
+    valid_until = _moment("Until right before (UTC)", _MONTH_LATER)
     gpu_hours = forms.IntegerField(
         label="GPU-hours", required=False, widget=forms.TextInput(attrs={"inputmode": "numeric"})
     )

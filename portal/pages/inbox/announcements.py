@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.permissions import can
+from portal.forms.cluster.bookings import MomentField
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.inbox import visible_announcements
@@ -19,8 +20,8 @@ class AnnouncementForm(forms.Form):
     """A sentence and its time."""
 
     text = forms.CharField(max_length=500, help_text="A sentence or two: what, and when.")
-    from_at = forms.DateTimeField(label="From", required=False, help_text="Now, if empty. In UTC.")
-    until_at = forms.DateTimeField(label="Until", help_text="Such as 2026-11-24 18:00, in UTC.")
+    from_at = MomentField(label="From", required=False, help_text="Now, if empty. In UTC.")
+    until_at = MomentField(label="Until", help_text="In UTC.")
     is_warning = forms.BooleanField(label="Show as a warning", required=False)
 
 

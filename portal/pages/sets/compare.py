@@ -19,6 +19,7 @@ from portal.pages.job_rows import JobRow, job_rows
 from portal.reports.overlay import run_charts
 from portal.templatetags import measures
 from portal.templatetags.portal import money
+from portal.templatetags.wording import words
 from scheduler.models import Job
 from scheduler.selectors.jobs import MAX_PK, may_read_inside, shown_spec, visible_jobs
 from scheduler.selectors.machines.measured import measured_means
@@ -127,16 +128,21 @@ def _percent(use: float | None) -> str:
 
 
 def _specs(viewer: User, jobs: list[Job]) -> Iterator[Line]:
-    """Every field that any of the specs says, in their order."""
-    flat = [
-        dict(_flat(shown_spec(viewer, job).readable())) if may_read_inside(viewer, job) else None
-        for job in jobs
-    ]
+    """Every field that any of the specs says, in their order; in the others with its default."""
+    specs = [shown_spec(viewer, job) if may_read_inside(viewer, job) else None for job in jobs]
+    said = {field for spec in specs if spec for field in spec.readable()}
+    flat = [dict(_flat(spec.readable(also=said))) if spec else None for spec in specs]
     names = dict.fromkeys(name for each in flat if each for name in each)
     for name in names:
         if name not in ("apiVersion", "kind"):
             values = (CLOSED if each is None else each.get(name, NOTHING) for each in flat)
-            yield Line(name, tuple(values), is_code=True)
+            yield Line(_title(name), tuple(values), is_code=True)
+
+
+def _title(name: str) -> str:
+    """`gpus per node`; what lies in a field keeps its name: `env.EPOCH_S`."""
+    field, dot, inner = name.partition(".")
+    return f"{words(field)}{dot}{inner}"
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -144,6 +150,6 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list):
-        yield name, " ".join(map(str, value))
-    else:
+        yield name, " ".join(map(str, value)) or NOTHING
+    elif value not in (None, ""):
         yield name, str(value)
