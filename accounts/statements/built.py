@@ -207,6 +207,9 @@ def _marked(
         (of[value], None) if isinstance(value, is_told) and value in of else (None, value)
         for value in params
     ]
+    # No small number is as far out: Django answers for it without the database.
+    if lost := {-1 - place for place in range(len(values))} - {of for of, _ in places}:
+        raise ValueError(f"the statement takes no value {-max(lost)}; it cannot be built once")
     return Built(str(sql), places, query, compiler)
 
 

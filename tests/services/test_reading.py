@@ -56,6 +56,16 @@ def test_a_query_that_reckons_with_its_arguments_is_refused(root):
         BuiltOnce(_heard_since).rows([1], NOON)
 
 
+def _all_of(ids, _tier):
+    return Node.objects.filter(pk__in=ids).values_list("pk")
+
+
+def test_a_query_that_drops_an_argument_is_refused(root):
+    """As PostgreSQL does with small numbers: the stand-in lies outside, so all or none match."""
+    with pytest.raises(ValueError, match="takes no value 1"):
+        BuiltOnce(_all_of).rows([1], 7)
+
+
 def _raise_all(ids, by, seen_at):
     return Node.objects.filter(pk__in=ids), {
         "desired_revision": F("desired_revision") + by,

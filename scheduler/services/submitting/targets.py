@@ -6,9 +6,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
 from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project
+from accounts.statements import AskedOnce
 from scheduler.models import Budget, Pool, Queue, Quota
 from scheduler.selectors.machines.datasets import dataset_names
 from scheduler.selectors.machines.shapes import Shape, largest_shape
@@ -74,8 +77,7 @@ class Seen:
     def queue(self, pool: str) -> Queue | None:
         """The pool's first queue with its pool."""
         if pool not in self.queues:
-            queues = Queue.objects.select_related("pool").filter(pool__name=pool)
-            self.queues[pool] = queues.order_by("pk").first()
+            self.queues[pool] = next(iter(_FIRST_QUEUE.read(pool)), None)
         return self.queues[pool]
 
     def shape(self, pool: Pool, gpu_model: str, milli: int) -> Shape:
@@ -84,6 +86,13 @@ class Seen:
         if key not in self.shapes:
             self.shapes[key] = largest_shape(pool, gpu_model, milli)
         return self.shapes[key]
+
+
+def _first_queue(pool: str) -> QuerySet[Queue]:
+    return Queue.objects.select_related("pool").filter(pool__name=pool).order_by("pk")[:1]
+
+
+_FIRST_QUEUE = AskedOnce(_first_queue)
 
 
 def resolve_target(
