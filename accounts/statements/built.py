@@ -181,6 +181,13 @@ def _built(
     found = [_marked(build, size, kinds, which) for which in (0, 1)]
     if (found[0].sql, found[0].places) != (found[1].sql, found[1].places):
         raise ValueError("the query works values out from its arguments; it cannot be built once")
+    # Of a small number Django knows that none is as far out as a stand-in, and does not ask.
+    usual: list[Value] = [
+        1 if kind is int else _stand_in(kind, 0, place) for place, kind in enumerate(kinds)
+    ]
+    _, compiler = _compiled(build(*([list(range(1, size + 1))] if size else []), *usual))
+    if str(compiler.as_sql()[0]) != found[0].sql:
+        raise ValueError("the query drops a number for its size; it cannot be built once")
     return found[0]
 
 
@@ -207,9 +214,6 @@ def _marked(
         (of[value], None) if isinstance(value, is_told) and value in of else (None, value)
         for value in params
     ]
-    # No small number is as far out: Django answers for it without the database.
-    if lost := {-1 - place for place in range(len(values))} - {of for of, _ in places}:
-        raise ValueError(f"the statement takes no value {-max(lost)}; it cannot be built once")
     return Built(str(sql), places, query, compiler)
 
 
