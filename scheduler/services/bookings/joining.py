@@ -7,6 +7,7 @@ from datetime import datetime
 from accounts.models import Project, User
 from scheduler.models import Booking, Queue
 from scheduler.selectors.calendar.bookings import find_open_booking
+from scheduler.services.rows.locking import keep_booking
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import BookingState
 
@@ -14,10 +15,15 @@ from scheduler.states import BookingState
 def resolve_booking(
     actor: User, project: Project, queue: Queue, spec: JobSpec, *, now: datetime
 ) -> Booking | None:
-    """The booking that a spec names by name or number; raises SpecInvalid."""
+    """The booking that a spec names by name or number; raises SpecInvalid.
+
+    It stays open and as it is until the caller's transaction ends.
+    """
     if not spec.booking:
         return None
     booking = find_open_booking(actor, spec.booking, now=now)
+    if booking is not None and keep_booking(booking.pk):
+        booking = find_open_booking(actor, str(booking.pk), now=now)
     if booking is None:
         words = f"there is no booking {spec.booking} for you that is not over"
         raise SpecInvalid([SpecProblem("booking", words)])

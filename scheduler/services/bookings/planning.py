@@ -110,7 +110,7 @@ def make_booking(
         raise Invalid(
             "Use lower-case letters, digits and dashes, and not digits alone.", field="name"
         )
-    pool = Pool.objects.select_for_update().get(pk=pool.pk)
+    pool = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
     wanted = Wanted(pool, gpu_model.strip(), nodes, gpus_per_node, from_at, until_at, told=actor)
     booking = Booking.objects.create(
         name=_free_name(name, now),
@@ -149,7 +149,7 @@ def edit_booking(
     """
     require_booker(actor, owner_of(booking))
     now = now or timezone.now()
-    pool = Pool.objects.select_for_update().get(pk=booking.pool_id)
+    pool = Pool.objects.select_for_update(no_key=True).get(pk=booking.pool_id)
     booking = locked(booking, version)
     refuse_if_over(booking, now)
     before, planned_until = pictured(booking), booking.until_at

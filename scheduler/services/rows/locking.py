@@ -50,3 +50,16 @@ def lock_devices_of(node_ids: Sequence[int]) -> None:
     if connection.features.has_select_for_update:
         devices = Device.objects.filter(node__in=node_ids).order_by("pk")
         list(devices.select_for_update(no_key=True).values_list("pk"))
+
+
+def keep_booking(booking_id: int) -> bool:
+    """Let nobody close or edit a booking before this transaction ends; others may keep it, too.
+
+    False where that was needless; else what was read of it is to be read again. Who edits it holds
+    its pool already, but not so that a job's row, which names both, could not be committed.
+    """
+    if connection.features.has_select_for_update:
+        with connection.cursor() as cursor:
+            statement = "SELECT id FROM scheduler_booking WHERE id = %s FOR KEY SHARE"
+            cursor.execute(statement, [booking_id])
+    return connection.features.has_select_for_update
