@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -147,8 +148,8 @@ def impact_of(
     tell: Callable[[int], None] = lambda _done: None,
     prices: Prices = None,
 ) -> Impact:
-    """Replay the same jobs in each setting; `tell` hears how many settings are through. `prices`
-    are of a GPU-hour by pool."""
+    """Replay the same jobs in each setting; `tell` hears how many settings are through, with each
+    event of the next one anew. `prices` are of a GPU-hour by pool."""
     rows = ints(np.arange(len(workload)))
     for setting in settings:
         rows = ints(rows[_fits(workload.take(rows), setting)])
@@ -157,7 +158,7 @@ def impact_of(
         jobs = workload.take(rows)
         stuck = ints([])
         for setting in settings:
-            found, stuck = _run(jobs, setting)
+            found, stuck = _run(jobs, setting, partial(tell, len(outcomes)))
             if found is None:
                 break
             outcomes.append(found)
@@ -187,7 +188,11 @@ def _fits(jobs: Workload, setting: Setting) -> Ints:
 
 
 def _run(
-    jobs: Workload, setting: Setting, *, is_guarded: bool = False
+    jobs: Workload,
+    setting: Setting,
+    goes_on: Callable[[], None] = lambda: None,
+    *,
+    is_guarded: bool = False,
 ) -> tuple[Outcome | None, Ints]:
     """What became of the jobs, or the rows of those that never started."""
     if not len(jobs):
@@ -204,6 +209,7 @@ def _run(
     )
     while run.next_s() < np.inf:
         run.step()
+        goes_on()
     stuck = ints(np.flatnonzero(run.world.is_waiting))
     return (None, stuck) if len(stuck) else (run.outcome(), stuck)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
@@ -17,6 +18,7 @@ from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sharing.policies import set_policy
+from scheduler.simulator.replay import Replay
 from scheduler.states import RequestKind
 from tests import scenes
 from tests.requesting import DAY_S, ask, decide
@@ -220,6 +222,39 @@ def test_one_that_waited_long_is_worked_out_once(history, team, alice, lead, mon
     monkeypatch.setattr(whatif, "replay_past", meanwhile)
     assert whatif.simulate_waiting(now=NOW + timedelta(hours=1)) == 1
     assert second == [0]
+
+
+def test_a_replay_of_many_minutes_says_that_it_goes_on(history, team, alice, lead, monkeypatch):
+    """A minute goes by with each event of it; nobody takes it up meanwhile."""
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    clock, step, taken = [timezone.now()], Replay.step, []
+
+    def slowly(replay):
+        step(replay)
+        clock[0] += timedelta(minutes=1)
+        taken.append(claims.waiting(WhatIf.objects.all()).exists())
+
+    monkeypatch.setattr(claims, "timezone", SimpleNamespace(now=lambda: clock[0]))
+    monkeypatch.setattr(Replay, "step", slowly)
+    assert whatif.simulate_waiting(now=NOW) == 1
+    row.refresh_from_db()
+    assert (row.progress, any(taken), len(taken) > 15) == ("done", False, True)
+
+
+def test_who_has_lost_it_stops_at_the_next_event(history, team, alice, lead, monkeypatch):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    step, steps = Replay.step, []
+
+    def forgotten(replay):
+        WhatIf.objects.all().delete()
+        monkeypatch.setattr(claims, "STUCK_AFTER", timedelta(0))
+        steps.append(step(replay))
+
+    monkeypatch.setattr(Replay, "step", forgotten)
+    assert whatif.simulate_waiting(now=NOW) == 1
+    assert len(steps) == 1
 
 
 def test_who_was_silent_too_long_leaves_it_to_who_took_it_up(history, team, alice, lead):

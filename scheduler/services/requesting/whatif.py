@@ -116,10 +116,12 @@ def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatI
     )
 
     def tell(done: int) -> None:
-        claims.tell(row, done_steps=done)
+        claims.go_on(row, done_steps=done)
 
     try:
         past = replay_past(question, now=now, most_jobs=most_jobs, tell=tell)
+    except claims.ClaimLost:
+        return row
     except Exception:
         logger.exception("the what-if %s of %s failed", row.pk, request)
         claims.tell(row, progress="failed", finished_at=now)

@@ -16,6 +16,10 @@ STUCK_AFTER = timedelta(minutes=5)
 Row = TypeVar("Row", Scenario, WhatIf)
 
 
+class ClaimLost(RuntimeError):
+    """Another has taken it up, or it was deleted: nobody waits for what is being worked out."""
+
+
 def waiting(rows: QuerySet[Row]) -> QuerySet[Row]:
     """What nobody works on, oldest first: it waits, or whoever claimed it is silent."""
     left = Q(claimed_at=None) | Q(claimed_at__lt=timezone.now() - STUCK_AFTER)
@@ -32,6 +36,16 @@ def tell(row: Row, **fields: object) -> bool:
     """Store these fields and stay alive; False if it is no longer one's own, or was deleted."""
     own = type(row).objects.filter(pk=row.pk, claimed_at=row.claimed_at)
     return _set(row, own, **fields, claimed_at=timezone.now())
+
+
+def go_on(row: Row, **fields: object) -> None:
+    """The same as often as one likes: stored where a field changes, or the worker was silent for a
+    tenth of what makes it dead. Raises ClaimLost."""
+    since = row.claimed_at
+    is_due = since is None or timezone.now() - since >= STUCK_AFTER / 10
+    is_due = is_due or any(getattr(row, name) != value for name, value in fields.items())
+    if is_due and not tell(row, **fields):
+        raise ClaimLost
 
 
 def _set(row: Row, rows: QuerySet[Row], **fields: object) -> bool:

@@ -153,6 +153,8 @@ def _simulate(scenario: Scenario, now: datetime) -> None:
     try:
         answer = _answer(scenario, now)
         progress = "done" if answer["measures"] else "empty"
+    except claims.ClaimLost:
+        return
     except Exception as error:
         logger.exception("scenario %s failed", scenario.pk)
         answer, progress = {"problem": str(error)[:500]}, "failed"
@@ -167,7 +169,7 @@ def _answer(scenario: Scenario, now: datetime) -> dict[str, Any]:
     wanted = changed(base.setting, scenario.changes)
 
     def tell(_done: int) -> None:
-        claims.tell(scenario)
+        claims.go_on(scenario)
 
     impact = impact_of(
         base.window.workload,
