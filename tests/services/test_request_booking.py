@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import AuditEvent
+from accounts.services import move_team
 from scheduler.models import Booking, Job, MaintenanceWindow, OutboundMail, QuotaRequest
 from scheduler.services.bookings import cancel_booking, plan_booking
 from scheduler.services.bookings.requested import shape_of
@@ -116,6 +117,17 @@ def test_beyond_the_guarantee_an_administrator_agrees_too_and_beyond_the_maximum
     with pytest.raises(Invalid, match="more than the 10 that vision may hold") as refused:
         wish(12, owner=team, hours=(6, 8))
     assert refused.value.field == "amount"
+
+
+def test_what_a_team_below_has_booked_is_no_longer_the_leads_to_give(
+    wish, cluster, root, team, other_team
+):
+    move_team(actor=root, team=other_team, parent=team)
+    times = {"from_at": at(2 * HOUR), "until_at": at(6 * HOUR), "now": at(0)}
+    plan_booking(actor=root, owner=other_team, pool=cluster.pool, nodes=1, **times)
+    assert wish(6).route == ["lead", "admin"]
+    with pytest.raises(Invalid, match="8 GPUs beside 4 booked then are more than the 10"):
+        wish(8, hours=(5, 7))
 
 
 def test_what_cannot_be_booked_is_named(wish):

@@ -1,59 +1,51 @@
-"""What is booked must be within what the owner may hold then."""
+"""What is booked must be within what its owner, and all above it, may hold then."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from django.db.models import Count, Q
 
 from accounts.models import Project, Team
+from accounts.trees import ways_up
 from scheduler.models import Booking, Device, Quota
 from scheduler.selectors.sharing.promised.granted import maxima_over
-from scheduler.services.bookings.fitting import most_at_once, open_bookings
+from scheduler.services.bookings.fitting import Taken, most_at_once, open_bookings
 from scheduler.services.errors import Invalid
-from scheduler.services.sharing.tree import keys_of, name_of
+from scheduler.services.sharing.tree import ROOT_KEY, keys_of, name_of
 
 
 def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetime) -> None:
-    """Raises Invalid if this and the owner's other bookings are at any moment to come more than
-    a maximum on its way up, with the grants that count then.
+    """Raises Invalid if this and the other bookings below an account on the owner's way up are at
+    any moment to come more than that account's maximum, with the grants that count then.
 
-    A booking of any model is compared with maxima for any model alone.
+    A booking of any model is compared with maxima for any model alone. Two queries where there is
+    no maximum, else seven.
     """
     quotas = list(
         Quota.objects.filter(
             Q(pool=None) | Q(pool=booking.pool),
             account__key__in=keys_of(owner),
             gpu_model__in={"", booking.gpu_model},
+            maximum__isnull=False,
         ).select_related("account__team", "account__project__team")
     )
+    if not quotas:
+        return
     since = max(booking.from_at, now)
-    beside = Booking.objects.filter(
-        open_bookings(since),
-        project=booking.project,
-        team=booking.team,
-        from_at__lt=booking.until_at,
-        until_at__gt=booking.from_at,
-    ).exclude(pk=booking.pk)
-    gpus = gpus_of(booking)
-    others = {
-        quota.pk: [
-            (one.from_at, one.until_at, gpus_of(one))
-            for one in beside
-            if quota.pool_id in (None, one.pool_id) and quota.gpu_model in ("", one.gpu_model)
-        ]
-        for quota in quotas
-        if quota.maximum is not None
-    }
+    gpus = gpus_of([booking])[booking.pk]
+    others = booked_of(quotas, since, booking.until_at, but=booking.pk)
     for begin, end, maxima in maxima_over(quotas, since, booking.until_at):
         for quota in quotas:
-            taken = [one for one in others.get(quota.pk, ()) if one[0] < end and one[1] > begin]
-            before = most_at_once(taken, begin)
-            most = maxima.get(quota.pk)
-            if most is None or gpus + before <= most:
+            taken = [one for one in others[quota.pk] if one[0] < end and one[1] > begin]
+            before, most = most_at_once(taken, begin), maxima[quota.pk]
+            if gpus + before <= most:
                 continue
             also = f" beside {before} booked then" if before else ""
             when = "then" if begin == since else f"from {begin:%Y-%m-%d %H:%M} UTC"
+            is_own = owner in (quota.account.project, quota.account.team)
+            when += "" if is_own else ", with all below it"
             raise Invalid(
                 f"{gpus} GPUs{also} are more than the {most} that {name_of(quota.account)} may "
                 f"hold {when}; book fewer, or ask for a higher maximum first.",
@@ -61,10 +53,48 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetim
             )
 
 
-def gpus_of(booking: Booking) -> int:
-    """Of a booking of whole nodes those of the nodes it has now."""
-    if booking.gpus_per_node:
-        return booking.nodes * booking.gpus_per_node
-    devices = Device.objects.filter(node__in=booking.node_ids, is_present=True, in_service=True)
-    found: int = devices.aggregate(count=Count("pk"))["count"]
+def booked_of(
+    quotas: Collection[Quota], since: datetime, until: datetime, *, but: int | None = None
+) -> Mapping[int, list[Taken]]:
+    """By quota (id, its account read along) what bookings that count for it take within that time;
+    without the booking `but`. Three queries."""
+    found = list(
+        Booking.objects.filter(open_bookings(since), from_at__lt=until, until_at__gt=since)
+        .exclude(pk__in=[] if but is None else [but])
+        .select_related("project")
+    )
+    gpus, counted = gpus_of(found), _keys_of_each(found)
+    return {
+        quota.pk: [
+            (one.from_at, one.until_at, gpus[one.pk])
+            for one in found
+            if quota.account.key in counted[one.pk]
+            and quota.pool_id in (None, one.pool_id)
+            and quota.gpu_model in ("", one.gpu_model)
+        ]
+        for quota in quotas
+    }
+
+
+def _keys_of_each(bookings: Collection[Booking]) -> Mapping[int, frozenset[str]]:
+    """The accounts (keys) that each counts for: its owner's and all above. One query; projects have
+    been read."""
+    ways = ways_up()
+    found = {}
+    for one in bookings:
+        team = one.project.team_id if one.project is not None else one.team_id
+        above = () if team is None else (team, *ways.get(team, ()))
+        own = {ROOT_KEY} if one.project_id is None else {ROOT_KEY, f"project:{one.project_id}"}
+        found[one.pk] = frozenset(own | {f"team:{pk}" for pk in above})
     return found
+
+
+def gpus_of(bookings: Collection[Booking]) -> Mapping[int, int]:
+    """By booking (id), of one of whole nodes those of the nodes it has now; one query."""
+    whole = {node for one in bookings if not one.gpus_per_node for node in one.node_ids}
+    devices = Device.objects.filter(node__in=whole, is_present=True, in_service=True)
+    has = dict(devices.order_by().values_list("node").annotate(count=Count("pk")))
+    return {
+        one.pk: one.nodes * one.gpus_per_node or sum(has.get(node, 0) for node in one.node_ids)
+        for one in bookings
+    }

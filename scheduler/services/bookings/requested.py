@@ -125,20 +125,12 @@ def book_agreed(
         raise
 
 
-def booked_then(
-    from_at: datetime,
-    until_at: datetime,
-    *,
-    now: datetime,
-    pool: Pool | None = None,
-    team: Team | None = None,
-) -> int:
-    """The most GPUs that open bookings hold at one moment of that time: of a pool, of a team."""
-    found = Booking.objects.filter(
-        open_bookings(now), from_at__lt=until_at, until_at__gt=from_at
-    ).select_related("project")
-    if pool is not None:
-        found = found.filter(pool=pool)
-    if team is not None:
-        found = found.filter(project__team=team) | found.filter(team=team)
-    return most_at_once(((one.from_at, one.until_at, gpus_of(one)) for one in found), from_at)
+def booked_then(from_at: datetime, until_at: datetime, *, now: datetime, pool: Pool) -> int:
+    """The most GPUs of the pool that open bookings hold at one moment of that time."""
+    found = list(
+        Booking.objects.filter(
+            open_bookings(now), pool=pool, from_at__lt=until_at, until_at__gt=from_at
+        )
+    )
+    gpus = gpus_of(found)
+    return most_at_once(((one.from_at, one.until_at, gpus[one.pk]) for one in found), from_at)

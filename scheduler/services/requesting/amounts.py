@@ -18,7 +18,8 @@ from scheduler.ledger.rating import ChargeKind, Price
 from scheduler.models import Budget, Device, Pool, Quota
 from scheduler.money import STEPS, cost_of
 from scheduler.selectors.sharing.promised.granted import least_left
-from scheduler.services.bookings.requested import booked_then
+from scheduler.services.bookings.fitting import most_at_once
+from scheduler.services.bookings.quotas import booked_of
 from scheduler.services.books.reading import price_list
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.tree import children
@@ -100,7 +101,7 @@ def free_envelope(
     if kind in BUDGET_KINDS:
         return _free_of_budget(owner, start, is_money=kind is RequestKind.MONEY)
     if kind is RequestKind.RESERVATION:
-        return _free_to_book(owner.team, pool, gpu_model, start=start, until=until, now=now)
+        return _free_to_book(owner.team, pool, gpu_model, max(now, start), until)
     above, field = quota_for(owner.team, pool, gpu_model), FIELD_OF[kind]
     if above is None:
         return 0 if kind is RequestKind.GUARANTEED else None
@@ -113,23 +114,21 @@ def free_envelope(
 
 
 def _free_to_book(
-    team: Team,
-    pool: Pool | None,
-    gpu_model: str,
-    *,
-    start: datetime,
-    until: datetime,
-    now: datetime,
+    team: Team, pool: Pool | None, gpu_model: str, start: datetime, until: datetime
 ) -> int | None:
-    """What the team is guaranteed then and has not booked; None for a team without any quota."""
-    quotas = Quota.objects.filter(
-        Q(pool=None) | Q(pool=pool), account__team=team, gpu_model__in={"", gpu_model}
+    """What the team is guaranteed then and neither it nor a team below it has booked; None for a
+    team without any quota."""
+    quotas = list(
+        Quota.objects.filter(
+            Q(pool=None) | Q(pool=pool), account__team=team, gpu_model__in={"", gpu_model}
+        ).select_related("account")
     )
-    own = effective_of(quotas, now=start).values()
-    if not own:
+    if not quotas:
         return None
-    most = max(one.guaranteed for one in own)
-    return max(0, most - booked_then(start, until, now=now, team=team))
+    own, taken = effective_of(quotas, now=start), booked_of(quotas, start, until)
+    most = max(one.guaranteed for one in own.values())
+    decisive = [pk for pk, one in own.items() if one.guaranteed == most]
+    return max(0, most - max(most_at_once(taken[pk], start) for pk in decisive))
 
 
 def _free_of_budget(project: Project, moment: datetime, *, is_money: bool) -> int | None:
