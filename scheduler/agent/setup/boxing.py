@@ -1,4 +1,5 @@
-"""What a job in a sandbox sees: the system, its own folders, what the operator shows, its GPUs."""
+"""What a job in a sandbox sees: the system, its own folders, what the operator shows, its GPUs; and
+what git sees that brings its code."""
 
 from __future__ import annotations
 
@@ -48,7 +49,6 @@ def plan_sandbox(
     resumes = places.resume_from
     is_apart = resumes and not sandbox.is_below(resumes, (*kept, *shown))
     apart = (resumes if is_apart else "", private.secrets_dir)
-    hidden = {str(place) for place in (options.state, options.work)}
     return SandboxPlan(
         program=program,
         own=tuple(kept),
@@ -56,11 +56,33 @@ def plan_sandbox(
         temporary=places.scratch,
         read_only=options.expose,
         writable=options.share,
-        hidden=tuple(sorted(place for place in hidden if sandbox.is_below(place, shown))),
+        hidden=_hidden(options),
         devices=devices,
         shared_memory=private.shared_memory,
         network=options.sandbox_network,
     )
+
+
+def plan_git(program: str, options: Options, root: Path) -> SandboxPlan | None:
+    """The sandbox of git for an attempt with this folder, None where `program` is empty: what the
+    operator shows to jobs, to be read only. Where the code goes is added by who runs git."""
+    if not program:
+        return None
+    return SandboxPlan(
+        program=program,
+        own=(),
+        own_read_only=(str(root / "work"), str(root / "gitconfig")),
+        temporary=str(root / "scratch"),
+        read_only=(*options.expose, *options.share),
+        hidden=_hidden(options),
+    )
+
+
+def _hidden(options: Options) -> tuple[str, ...]:
+    """What is the agent's within what is shown."""
+    places = {str(place) for place in (options.state, options.work)}
+    shown = (*options.expose, *options.share)
+    return tuple(sorted(place for place in places if sandbox.is_below(place, shown)))
 
 
 def check_places(plan: SandboxPlan, places: Iterable[tuple[str, str]]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from scheduler.agent.setup.boxing import check_places
 from scheduler.agent.setup.git import GitRules, end_rest, processes_of, run_git, without_filters
 from scheduler.agent.setup.identities import give
 from scheduler.agent.setup.problems import SetupProblem
@@ -52,6 +53,8 @@ def _clone(code: Code, target: Path, rules: GitRules) -> CodePlace:
             f"code.git_url: {scheme or 'a plain path'} is not allowed on this node; "
             f"use {' or '.join(allowed)}."
         )
+    if scheme == "file" and rules.sandbox is not None:
+        check_places(rules.sandbox, [("code.git_url", unquote(urlsplit(code.git_url).path))])
     ref = code.git_ref or "HEAD"
     target.mkdir(mode=0o700)
     give(target, rules.uid)

@@ -13,11 +13,13 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from scheduler.agent.runtime import killing, processes
+from scheduler.agent.runtime.records import SandboxPlan
+from scheduler.agent.runtime.space import sandbox
 from scheduler.agent.setup.problems import SetupProblem, SetupStopped
 
 # In a file, not on the command line: git does not hand those on to the program at the other
@@ -47,6 +49,7 @@ class GitRules:
     """What git may do here. `uid` None: as the agent's own user. `settings`: its only file.
 
     With `fetches` unset it asks nobody for anything, not even for what a repository lacks.
+    `sandbox`: what it sees where jobs are in one; it writes into the folder that it fetches to.
     """
 
     uid: int | None
@@ -56,6 +59,7 @@ class GitRules:
     timeout_s: float
     is_stopped: Callable[[], bool]
     fetches: bool = True
+    sandbox: SandboxPlan | None = None
 
 
 def run_git(
@@ -71,12 +75,12 @@ def run_git(
 
     Raises SetupProblem, or SetupStopped when `rules.is_stopped` turns true meanwhile.
     """
-    # The outer clock holds even when the agent is gone.
+    # The outer clock holds even when the agent is gone. It is what says that there is no git.
     clock = ["timeout", "--kill-after=5", f"{rules.timeout_s + 5:.0f}"]
     given = [word for one in (*_OUTRANKING, *settings) for word in ("-c", one)]
     try:
         process = subprocess.Popen(
-            [*clock, "git", "--no-pager", *given, *arguments],
+            [*_box(folder, rules), *clock, "git", "--no-pager", *given, *arguments],
             cwd=folder,
             env=_surroundings(rules),
             stdin=subprocess.DEVNULL,
@@ -106,6 +110,15 @@ def run_git(
             "Check the address and that this node may read it without a password."
         )
     return output
+
+
+def _box(folder: Path, rules: GitRules) -> list[str]:
+    """The sandbox's command line, with a network where git has to ask for something."""
+    if rules.sandbox is None:
+        return []
+    own = (str(folder),) if rules.fetches else ()
+    plan = replace(rules.sandbox, own=own, network=rules.fetches)
+    return [*sandbox.arguments(plan, str(folder)), "--"]
 
 
 def without_filters(folder: Path, rules: GitRules) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from scheduler.agent.news import hint_place
 from scheduler.agent.runtime.checkpoints import NOTE_FILE, CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.space.memory import remove_memory_folder
-from scheduler.agent.setup.boxing import check_places, plan_sandbox
+from scheduler.agent.setup.boxing import check_places, plan_git, plan_sandbox
 from scheduler.agent.setup.code import CodePlace, fetch_code
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.folders import (
@@ -85,6 +85,7 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         options.allow_file_git,
         options.git_timeout_s,
         ground.is_stopped,
+        sandbox=plan_git(ground.sandbox, options, root),
     )
     code = fetch_code(launch.code, root / "code", rules)
     checkpoint = _checkpoint_folder(assignment, ground, uid)

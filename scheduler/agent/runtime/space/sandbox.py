@@ -31,8 +31,9 @@ _SIGNALS_FROM = 128
 _LAST_SIGNAL = 64
 
 
-def arguments(plan: SandboxPlan, working_dir: str, status: int) -> list[str]:
-    """The command line up to the program's own; `status`: descriptor for bwrap's news."""
+def arguments(plan: SandboxPlan, working_dir: str, status: int | None = None) -> list[str]:
+    """The command line up to the program's own; `status`: descriptor for bwrap's news, if anybody
+    wants them."""
     words = [plan.program, "--unshare-user", "--unshare-pid", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
     if not plan.shared_memory:
@@ -55,7 +56,8 @@ def arguments(plan: SandboxPlan, working_dir: str, status: int) -> list[str]:
         words += ["--tmpfs", hidden]
     words += _several("--bind", plan.own) + _several("--ro-bind-try", plan.own_read_only)
     # Not through bwrap's own copy of the environment: what is in ours goes on as it is.
-    return [*words, "--remount-ro", "/", "--chdir", working_dir, "--json-status-fd", str(status)]
+    words += ["--remount-ro", "/", "--chdir", working_dir]
+    return words if status is None else [*words, "--json-status-fd", str(status)]
 
 
 def _system(folder: str) -> list[str]:
