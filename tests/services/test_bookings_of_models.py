@@ -6,7 +6,9 @@ import pytest
 
 from scheduler.models import Device
 from scheduler.selectors.calendar.reserved import reserved_devices
-from scheduler.services.errors import Conflict
+from scheduler.services.bookings.requested import Fit, shape_of
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.sharing.limits import set_quota
 from tests import scenes
 from tests.scenes import at
 from tests.services.test_bookings import HOUR, book
@@ -59,6 +61,29 @@ def test_any_model_gets_what_the_others_leave(lead, project, cluster, models):
         ("L40S", "L40S"),
         ("L40S", "L40S"),
     ]
+
+
+def test_whoever_asks_for_gpus_of_a_model_gets_no_others_along(root, cluster):
+    """Each node has two of the model, and two others."""
+    for node in cluster.nodes:
+        node.devices.filter(index__lt=2).update(model="A100")
+    assert shape_of(cluster.pool, "A100", 4) == Fit(2, 2)
+    Device.objects.exclude(model="A100").update(is_present=False)
+    assert shape_of(cluster.pool, "A100", 4) == Fit(2, 0)
+
+
+def test_a_whole_node_counts_for_a_maximum_of_a_model_with_its_gpus_of_that_model(
+    root, lead, project, cluster
+):
+    mix(cluster)
+    set_quota(actor=root, owner=project, gpu_model="A100", maximum=1)
+    with pytest.raises(Invalid, match="2 GPUs are more than the 1"):
+        book(lead, project, cluster, gpu_model="A100")
+    set_quota(actor=root, owner=project, gpu_model="A100", maximum=2)
+    assert book(lead, project, cluster, gpu_model="A100")
+    set_quota(actor=root, owner=project, maximum=3)
+    with pytest.raises(Invalid, match="4 GPUs are more than the 3"):
+        book(lead, project, cluster, gpu_model="A100", hours=(4, 5))
 
 
 def test_of_a_whole_node_every_model_is_its_owners(lead, project, cluster):

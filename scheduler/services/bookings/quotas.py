@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
@@ -20,8 +21,9 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetim
     """Raises Invalid if this and the other bookings below an account on the owner's way up are at
     any moment to come more than that account's maximum, with the grants that count then.
 
-    A booking of any model is compared with maxima for any model alone. Two queries where there is
-    no maximum, else seven.
+    A booking of any model is compared with maxima for any model alone, and whole nodes of a model
+    with those for that model by their GPUs of it. Two queries where there is no maximum, else
+    seven.
     """
     quotas = list(
         Quota.objects.filter(
@@ -34,13 +36,13 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetim
     if not quotas:
         return
     since = max(booking.from_at, now)
-    gpus = gpus_of([booking])[booking.pk]
+    own = gpus_of([booking])[booking.pk]
     others = booked_of(quotas, since, booking.until_at, but=booking.pk)
     for begin, end, maxima in maxima_over(quotas, since, booking.until_at):
         for quota in quotas:
             taken = [one for one in others[quota.pk] if one[0] < end and one[1] > begin]
-            before, most = most_at_once(taken, begin), maxima[quota.pk]
-            if gpus + before <= most:
+            before, gpus = most_at_once(taken, begin), own[quota.gpu_model]
+            if not gpus or gpus + before <= (most := maxima[quota.pk]):
                 continue
             also = f" beside {before} booked then" if before else ""
             when = "then" if begin == since else f"from {begin:%Y-%m-%d %H:%M} UTC"
@@ -66,7 +68,7 @@ def booked_of(
     gpus, counted = gpus_of(found), _keys_of_each(found)
     return {
         quota.pk: [
-            (one.from_at, one.until_at, gpus[one.pk])
+            (one.from_at, one.until_at, gpus[one.pk][quota.gpu_model])
             for one in found
             if quota.account.key in counted[one.pk]
             and quota.pool_id in (None, one.pool_id)
@@ -89,12 +91,18 @@ def _keys_of_each(bookings: Collection[Booking]) -> Mapping[int, frozenset[str]]
     return found
 
 
-def gpus_of(bookings: Collection[Booking]) -> Mapping[int, int]:
-    """By booking (id), of one of whole nodes those of the nodes it has now; one query."""
+def gpus_of(bookings: Collection[Booking]) -> Mapping[int, Mapping[str, int]]:
+    """By booking (id): its GPUs of each model, "" for all; what is of any model is in that alone,
+    but for whole nodes, which have what the nodes have that it has now. One query."""
     whole = {node for one in bookings if not one.gpus_per_node for node in one.node_ids}
     devices = Device.objects.filter(node__in=whole, is_present=True, in_service=True)
-    has = dict(devices.order_by().values_list("node").annotate(count=Count("pk")))
-    return {
-        one.pk: one.nodes * one.gpus_per_node or sum(has.get(node, 0) for node in one.node_ids)
-        for one in bookings
-    }
+    has: dict[int, Counter[str]] = {node: Counter() for node in whole}
+    counted = devices.order_by().values_list("node", "model").annotate(count=Count("pk"))
+    for node, model, count in counted:
+        has[node].update({model: count, "": count})
+    found = {}
+    for one in bookings:
+        part = one.nodes * one.gpus_per_node
+        of_nodes = [] if part else [has[node] for node in one.node_ids]
+        found[one.pk] = sum(of_nodes, Counter({"": part, one.gpu_model: part}))
+    return found

@@ -38,13 +38,16 @@ class Fit:
 def shape_of(pool: Pool, gpu_model: str, gpus: int) -> Fit:
     """The fewest nodes over which so many GPUs go evenly. Raises Invalid.
 
-    Where all nodes have just so many, the nodes are booked whole: jobs may have them to themselves.
+    Where all nodes have just so many and no others, the nodes are booked whole: jobs may have them
+    to themselves.
     """
-    has = sorted(gpus_by_node(pool, gpu_model).values(), reverse=True)
+    of_it = gpus_by_node(pool, gpu_model)
+    every = gpus_by_node(pool, "") if gpu_model else of_it
+    has = sorted(of_it.values(), reverse=True)
     for nodes, least in enumerate(has, start=1):
         part, rest = divmod(gpus, nodes)
         if not rest and 0 < part <= least:
-            is_whole = all(count == part for count in has)
+            is_whole = all(count == part for count in (*has, *every.values()))
             return Fit(nodes, 0 if is_whole else part)
     such = f" of model {gpu_model}" if gpu_model else ""
     raise Invalid(
@@ -133,4 +136,4 @@ def booked_then(from_at: datetime, until_at: datetime, *, now: datetime, pool: P
         )
     )
     gpus = gpus_of(found)
-    return most_at_once(((one.from_at, one.until_at, gpus[one.pk]) for one in found), from_at)
+    return most_at_once(((one.from_at, one.until_at, gpus[one.pk][""]) for one in found), from_at)
