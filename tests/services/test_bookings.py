@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accounts.models import AuditEvent, Role
-from accounts.services import create_team
+from accounts.services import archive_project, create_team
 from scheduler.models import Booking, MaintenanceWindow, OutboundMail
 from scheduler.selectors.calendar.bookings import booking_views
 from scheduler.selectors.calendar.reserved import reserved_devices
@@ -129,6 +129,13 @@ def test_bad_bookings_are_refused_by_field(lead, project, cluster, wrong, field)
         book(lead, project, cluster, **wrong)
     assert refused.value.field == field
     assert not Booking.objects.exists()
+
+
+def test_nothing_is_booked_for_a_project_that_is_archived(root, lead, project, cluster):
+    archive_project(actor=root, project=project)
+    with pytest.raises(Invalid, match="vision/digits is archived") as refused:
+        book(root, project, cluster)
+    assert refused.value.field == "owner"
 
 
 def test_an_edit_needs_the_version_that_was_read(lead, project, cluster):

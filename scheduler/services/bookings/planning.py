@@ -102,6 +102,7 @@ def make_booking(
     """The same once somebody who may has agreed, in the caller's transaction; `created_by` is whose
     wish it is, and is told of what happens to it.
     """
+    _check_owner(owner)
     _check_time(from_at, until_at, now)
     if from_at < now - timedelta(minutes=1):
         raise Invalid("It would begin in the past; choose a later time.", field="from_at")
@@ -245,6 +246,12 @@ def _free_name(name: str, now: datetime) -> str:
     if name and Booking.objects.filter(open_bookings(now), name=name).exists():
         raise Invalid(f"There is a booking {name} already; choose another name.", field="name")
     return name
+
+
+def _check_owner(owner: Project | Team) -> None:
+    if isinstance(owner, Project) and owner.is_archived:
+        words = f"{owner.path} is archived: no job can be submitted to it. Book for another."
+        raise Invalid(words, field="owner")
 
 
 def _check_time(from_at: datetime, until_at: datetime, now: datetime) -> None:
