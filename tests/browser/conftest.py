@@ -181,6 +181,8 @@ def accessibility_breaches(page: Page, rules: Sequence[str] = ()) -> list[str]:
         # Of text over a gradient it says nothing; the shades at the edges of tables lie below none.
         page.add_style_tag(content=".tw { background: none !important }")
         page.evaluate(AXE)
+    # What the page does after a change of width it does in the next frame.
+    page.evaluate("() => new Promise(requestAnimationFrame)")
     # Colours on their way from one theme to the other are no colours of either. What is moved by
     # scrolling never ends by itself.
     page.evaluate(
