@@ -9,7 +9,7 @@ ARGS ?=
 LOCK := .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock" --quiet
 
-.PHONY: help setup setup-dev compile demo up dev test test-fast test-long test-gpu check fmt lint types arch \
+.PHONY: help setup setup-dev compile demo up dev test test-fast test-long test-later test-gpu check fmt lint types arch \
 	smoke bench gallery agent migrations audit clean lock
 
 help: ## print this help
@@ -43,6 +43,9 @@ test-fast: setup-dev ## pure tests only, in seconds
 
 test-long: setup-dev ## tests that take minutes, and properties with examples nobody has seen
 	@exec $(PYTHON_IN_VENV) deploy/checks.py long $(ARGS)
+
+test-later: setup-dev ## as on other days: leap day, new year, ... (TRAINYARD_TEST_NOW=2030-06-01T23:55 ARGS=tests/accounts)
+	@exec $(PYTHON_IN_VENV) deploy/checks.py later $(ARGS)
 
 test-gpu: setup-dev ## tests that need an NVIDIA device
 	@exec $(PYTHON_IN_VENV) deploy/checks.py gpu $(ARGS)

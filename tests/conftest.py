@@ -17,6 +17,8 @@ from accounts.services import create_project, create_team
 from tests import factories
 
 pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing"]
+if os.environ.get("TRAINYARD_TEST_NOW"):
+    pytest_plugins.append("tests.later")
 
 # The same examples every time, and no clock: a machine that is busy, or a commit that changed
 # nothing near, must not decide. `make test-long` looks for new ones; what it finds becomes a test.

@@ -37,7 +37,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def run(checks: ModuleType, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     (folder / "test_it.py").write_text(text)
-    monkeypatch.setattr(checks, "ROOT", folder)
+    monkeypatch.setattr("deploy.reporting.ROOT", folder)
     report = checks.Report(words=[])
     report.run_processes("stage", *checks.pytest("-q", "test_it.py"))
     return report
@@ -73,7 +73,7 @@ def test_the_closing_table_says_what_failed_and_where(
 ) -> None:
     """Of a run on another machine often nothing but the end of its log is to be had."""
     (tmp_path / "test_it.py").write_text("def test_no():\n    assert 1 == 2, 'so it is'\n")
-    monkeypatch.setattr(checks, "ROOT", tmp_path)
+    monkeypatch.setattr("deploy.reporting.ROOT", tmp_path)
     monkeypatch.setenv("PYTEST_PLUGINS", "tests.omissions")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     stage = ("stage", *checks.pytest("-q", "test_it.py"))
@@ -94,7 +94,7 @@ def test_what_a_test_tells_stands_in_the_closing_table(
     """Figures that are no failure: pytest shows no output of a test that passed."""
     test = "def test_it(record_property):\n    record_property('told', 'recall 0.9\\nunknown 3')\n"
     (tmp_path / "test_it.py").write_text(test)
-    monkeypatch.setattr(checks, "ROOT", tmp_path)
+    monkeypatch.setattr("deploy.reporting.ROOT", tmp_path)
     monkeypatch.setenv("PYTEST_PLUGINS", "tests.omissions")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     stage = ("stage", *checks.pytest("-q", "test_it.py"))
@@ -136,7 +136,7 @@ def test_what_takes_minutes_is_in_no_stage_of_all_tests(
     monkeypatch.setattr(
         checks.Report, "_call", lambda _, name, command, environment: called.append(command)
     )
-    monkeypatch.setattr(checks, "failures", lambda cache: [])
+    monkeypatch.setattr("deploy.reporting.failures", lambda cache: [])
     monkeypatch.setattr(checks.shutil, "which", lambda name: name)
     monkeypatch.setenv("TRAINYARD_TEST_DATABASE_URL", "postgres:///given")
     for stage in (checks.pure, checks.sqlite, checks.postgres, checks.outages, checks.browser):
@@ -145,3 +145,49 @@ def test_what_takes_minutes_is_in_no_stage_of_all_tests(
     assert len(called) == 7
     for command in called:
         assert "not long" in command[command.index("-m", 3) + 1], command
+
+
+def test_the_suite_runs_as_on_another_day(
+    checks: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Also what a test's module asks for while it is read."""
+    test = (
+        "from datetime import UTC, datetime\nREAD = datetime.now(UTC)\n"
+        "def test_it():\n    assert READ.isoformat().startswith('2028-02-29T23:55:')\n"
+    )
+    (tmp_path / "test_it.py").write_text(test)
+    monkeypatch.setattr("deploy.reporting.ROOT", tmp_path)
+    monkeypatch.setenv("PYTEST_PLUGINS", "tests.later")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    report = checks.Report(words=[])
+    command = checks.pytest("-q", "test_it.py")
+    report.run("then", *command, TRAINYARD_TEST_NOW="2028-02-29T23:55")
+    report.run("never", *command, TRAINYARD_TEST_NOW="2027-02-29")
+    assert [passed for _, passed, _ in report.stages] == [True, False]
+    assert "TRAINYARD_TEST_NOW is '2027-02-29'" in capfd.readouterr().err
+
+
+def test_other_days_are_a_few_or_the_one_that_is_named(
+    checks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[tuple[str, tuple[str, ...]]] = []
+    monkeypatch.setattr(
+        checks.Report,
+        "_call",
+        lambda _, name, command, environment: called.append(
+            (environment["TRAINYARD_TEST_NOW"], command)
+        ),
+    )
+    monkeypatch.delenv("TRAINYARD_TEST_NOW", raising=False)
+    checks.later(checks.Report(words=[]))
+    assert [moment for moment, _ in called] == list(checks.MOMENTS)
+    assert all("tests/ledger" in command for _, command in called)
+    monkeypatch.setenv("TRAINYARD_TEST_NOW", "2030-06-01")
+    checks.later(checks.Report(words=["tests/spec"]))
+    moment, command = called[-1]
+    assert moment == "2030-06-01"
+    assert "tests/spec" in command and "tests/ledger" not in command
+    assert checks.WAYS["later"] == (checks.later,)
