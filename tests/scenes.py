@@ -58,10 +58,12 @@ class Cluster:
         return self.nodes[number - 1]
 
 
-def build_cluster(root: User, *, nodes: int = 1, gpus: int = 2, pool: str = "default") -> Cluster:
+def build_cluster(
+    root: User, *, nodes: int = 1, gpus: int = 2, pool: str = "default", now: datetime = NOON
+) -> Cluster:
     made = create_pool(actor=root, name=pool)
     SchedulerLease.objects.get_or_create(
-        name="scheduler", defaults={"holder": "test", "token": TOKEN, "expires_at": at(10**8)}
+        name="scheduler", defaults={"holder": "test", "token": TOKEN, "expires_at": at(10**9)}
     )
     set_rate(
         actor=root,
@@ -73,7 +75,7 @@ def build_cluster(root: User, *, nodes: int = 1, gpus: int = 2, pool: str = "def
     )
     cluster = Cluster(root, made, [])
     for number in range(1, nodes + 1):
-        add_node(cluster, f"n{number}", gpus)
+        add_node(cluster, f"n{number}", gpus, now)
     return cluster
 
 
