@@ -183,9 +183,10 @@ def _built(
         raise ValueError("the query works values out from its arguments; it cannot be built once")
     # Of a small number Django knows that none is as far out as a stand-in, and does not ask.
     usual: list[Value] = [
-        1 if kind is int else _stand_in(kind, 0, place) for place, kind in enumerate(kinds)
+        place + 1 if kind is int else _stand_in(kind, 0, place) for place, kind in enumerate(kinds)
     ]
-    _, compiler = _compiled(build(*([list(range(1, size + 1))] if size else []), *usual))
+    ids = [len(kinds) + 1 + place for place in range(size or 0)]
+    _, compiler = _compiled(build(*([ids] if size else []), *usual))
     if str(compiler.as_sql()[0]) != found[0].sql:
         raise ValueError("the query drops a number for its size; it cannot be built once")
     return found[0]

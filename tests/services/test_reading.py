@@ -67,6 +67,15 @@ def test_a_query_that_drops_an_argument_is_refused(root):
         BuiltOnce(_above).rows([1], 7)
 
 
+def _on_either(ids, one, other):
+    return Placement.objects.filter(attempt__in=ids, node__in=[one, other]).values_list("pk")
+
+
+def test_values_of_one_list_are_told_apart(root):
+    """Django writes two that are the same once."""
+    assert BuiltOnce(_on_either).rows([1], 7, 8) == []
+
+
 def _raise_all(ids, by, seen_at):
     return Node.objects.filter(pk__in=ids), {
         "desired_revision": F("desired_revision") + by,
