@@ -7,6 +7,7 @@ import resource
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,11 @@ JOB = {
 
 @contextmanager
 def no_more_files(pid: int) -> Iterator[None]:
-    """The program can open nothing beyond what it has open."""
+    """The program can open two files beyond what it has open."""
     usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    most = max(int(name) for name in os.listdir(f"/proc/{pid}/fd")) + 1
+    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    # A file gets the lowest free number, and the limit is one of numbers.
+    *_, most = islice((number for number in count() if number not in taken), 3)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, usual[1]))
     try:
         yield
