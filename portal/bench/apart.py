@@ -15,7 +15,7 @@ from portal.bench.figures import tell
 from portal.embedded.broker import server_arguments
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.postgres import throw_away
-from portal.embedded.programs import leashed
+from portal.embedded.programs import environment_with, leashed
 from portal.embedded.temporary import FAST_CALLERS
 
 
@@ -23,15 +23,16 @@ from portal.embedded.temporary import FAST_CALLERS
 def apart(database: str) -> Iterator[dict[str, str]]:
     """The environment of such processes; `database` is sqlite or postgres. All is thrown away."""
     with throw_away(database) as url, _folder() as places:
-        environment = {
-            **os.environ,
-            **FAST_CALLERS,
-            "DJANGO_SETTINGS_MODULE": "portal.settings.embedded",
-            "TRAINYARD_STATE_DIR": str(places.state),
-            "TRAINYARD_RUN_DIR": str(places.run),
-            "DATABASE_URL": url,
-            "REDIS_URL": "",
-        }
+        environment = environment_with(
+            {
+                **FAST_CALLERS,
+                "DJANGO_SETTINGS_MODULE": "portal.settings.embedded",
+                "TRAINYARD_STATE_DIR": str(places.state),
+                "TRAINYARD_RUN_DIR": str(places.run),
+                "DATABASE_URL": url,
+                "REDIS_URL": "",
+            }
+        )
         with _broker(places):
             yield environment
 

@@ -17,8 +17,9 @@ def main() -> None:
     parent, program = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    # 0: the parent is not known beforehand. The parent may have died before the line above.
-    if os.getppid() == 1 or (parent and os.getppid() != parent):
+    # The parent may have died before the line above: then it is process 1, as which a container's
+    # first program lives. 0: the parent is not known beforehand.
+    if os.getppid() != parent if parent else os.getppid() == 1:
         sys.exit("the parent is gone")
     os.execvp(program[0], program)  # noqa: S606
 

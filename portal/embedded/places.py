@@ -93,6 +93,8 @@ class Places:
 
     def choose_address(self, port: int) -> str:
         """`port`, or for 0 the last one, 8000 or any free one; remembered for the next start."""
+        if not 0 <= port < 65536:
+            raise StackProblem(f"there is no port {port}; choose one up to 65535 with --port")
         last = self.remembered_address().rpartition(":")[2]
         wishes = [port] if port else [int(last or FIRST_PORT), 0]
         for wish in wishes:
@@ -121,7 +123,7 @@ def refuse_network_file_system(folder: Path) -> None:
     if kind in _NETWORK_FILE_SYSTEMS:
         raise StackProblem(
             f"{folder} lies on a network file system ({kind}), where SQLite may lose data. Set "
-            "TRAINYARD_STATE_DIR to a folder on a local disk, or DATABASE_URL to PostgreSQL."
+            "TRAINYARD_STATE_DIR to a folder on a local disk."
         )
 
 

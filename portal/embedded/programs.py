@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +53,14 @@ def python(*words: str) -> tuple[str, ...]:
 def leashed(command: tuple[str, ...], parent: int = 0) -> tuple[str, ...]:
     """The command as it dies with its parent."""
     return (sys.executable, "-I", "-S", str(LEASH), str(parent), *command)
+
+
+def environment_with(own: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment, but `own` in it whatever was told otherwise: settings believe the
+    file that NAME_FILE names before NAME itself."""
+    hidden = {f"{name}_FILE" for name in own}
+    rest = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**rest, **own}
 
 
 def own_broker(places: Places) -> Program:

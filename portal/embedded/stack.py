@@ -91,7 +91,8 @@ class Stack:
         self.places.make()
         self._lock = self.places.lock()
         self.address = self.places.choose_address(self.options.port)
-        has_own_broker = not self.environment().get("REDIS_URL")
+        told = self.environment()
+        has_own_broker = not (told.get("REDIS_URL") or told.get("REDIS_URL_FILE"))
         self.supervisor.start(self._programs(has_own_broker), self.environment())
         self.tell("preparing the database")
         prepare = self._begin_prepare()
@@ -138,17 +139,18 @@ class Stack:
 
     def environment(self) -> dict[str, str]:
         """What the programs of this stack are told."""
-        return {
-            **os.environ,
-            "TRAINYARD_PUBLIC_URL": self.address,
-            **self.options.environment,
-            "DJANGO_SETTINGS_MODULE": self.options.settings,
-            "TRAINYARD_STATE_DIR": str(self.places.state),
-            "TRAINYARD_RUN_DIR": str(self.places.run),
-            "PYTHONUNBUFFERED": "1",
-            # Six programs would compile the whole portal anew at every start.
-            "PYTHONDONTWRITEBYTECODE": "",
-        }
+        return programs.environment_with(
+            {
+                "TRAINYARD_PUBLIC_URL": self.address,
+                **self.options.environment,
+                "DJANGO_SETTINGS_MODULE": self.options.settings,
+                "TRAINYARD_STATE_DIR": str(self.places.state),
+                "TRAINYARD_RUN_DIR": str(self.places.run),
+                "PYTHONUNBUFFERED": "1",
+                # Six programs would compile the whole portal anew at every start.
+                "PYTHONDONTWRITEBYTECODE": "",
+            }
+        )
 
     def _start_broker(self) -> None:
         socket = self.places.broker_socket
@@ -191,7 +193,7 @@ class Stack:
         while time.monotonic() < deadline:
             self.check()
             with suppress(httpx.HTTPError):
-                answer = httpx.get(f"{self.address}/readyz", timeout=5)
+                answer = httpx.get(f"{self.address}/readyz", timeout=5, trust_env=False)
                 if answer.status_code == 200 and answer.json()["status"] == "ready":
                     return
                 said = f"{answer.status_code} {answer.text[:300]}"

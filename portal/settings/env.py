@@ -89,11 +89,12 @@ def run_dir(state: Path) -> Path:
     """A short folder for sockets, one for each state folder; a deep checkout exceeds the limit."""
     given = os.environ.get("TRAINYARD_RUN_DIR")
     if given:
-        if len(given.encode()) > MAX_RUN_DIR:
+        folder = Path(given).resolve()
+        if len(str(folder).encode()) > MAX_RUN_DIR:
             raise ImproperlyConfigured(
                 f"TRAINYARD_RUN_DIR is longer than {MAX_RUN_DIR} bytes; sockets would not fit"
             )
-        return Path(given)
+        return folder
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     if len(base.encode()) > MAX_RUN_DIR - 32:
         base = "/tmp"  # noqa: S108 - the folder below is made 0700 and checked for its owner
@@ -127,6 +128,10 @@ def celery_broker_url(redis_url: str) -> str:
     if parts.scheme == "unix":
         database = parse_qs(parts.query).get("db", ["0"])[0]
         return f"redis+socket://{parts.path}?virtual_host={database}"
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in parse_qs(parts.query):
+        # Celery would believe any certificate.
+        asked = f"{parts.query}&ssl_cert_reqs=required".lstrip("&")
+        return parts._replace(query=asked).geturl()
     if parts.scheme in ("redis", "rediss"):
         return redis_url
     raise ImproperlyConfigured("REDIS_URL must begin with redis://, rediss:// or unix://")

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from portal.pages.samples import DIGITS
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -107,6 +109,11 @@ def test_what_the_image_copies_is_there_and_reaches_the_builder():
             assert (ROOT / source).exists(), source
             assert source in let_in, f"{source} is held back by .dockerignore"
     assert all((ROOT / name).exists() for name in let_in)
+
+
+def test_the_sample_is_in_the_image():
+    copied = [source for rest in rests("COPY") for source in rest.split()[:-1]]
+    assert any(DIGITS.is_relative_to(ROOT / source) for source in copied)
 
 
 def test_commands_of_the_image_are_exec_forms():
