@@ -6,6 +6,7 @@ from django.db import transaction
 
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.granting import enter_group
+from accounts.held import forget_grants
 from accounts.models import Membership, Role, Team, User
 from accounts.permissions import can, check_role, on_behalf_of
 from accounts.services.audit import Subject, record
@@ -45,7 +46,8 @@ def member_of(team: Team, user: User) -> Subject:
 def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership:
     """Give a member another role; the last lead keeps theirs."""
     check_role(actor, team, role)
-    current = _membership(team, user)
+    current = _membership(team, user, by=actor)
+    check_role(actor, team, role)
     if current.role == Role.OPERATOR and not can(actor, "operate", None):
         raise Forbidden("Only an operator may take the operator role away.")
     giver = in_whose_place(actor, team, user)
@@ -71,7 +73,7 @@ def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership
 @transaction.atomic
 def remove_member(*, actor: User, team: Team, user: User) -> None:
     """Take a person out of a team; their access ends with the next request."""
-    current = _membership(team, user)
+    current = _membership(team, user, by=actor)
     check_role(actor, team, current.role)
     giver, before = on_behalf_of(actor, "manage_team", team), {"role": current.role}
     _leave(team, current)
@@ -81,7 +83,7 @@ def remove_member(*, actor: User, team: Team, user: User) -> None:
 @transaction.atomic
 def leave_team(*, actor: User, team: Team) -> None:
     """Leave a team oneself; the last lead may not."""
-    current = _membership(team, actor)
+    current = _membership(team, actor, by=actor)
     _leave(team, current)
     enter_group(actor, team, "")
     record(actor, "member.leave", member_of(team, actor), before={"role": current.role})
@@ -95,9 +97,11 @@ def in_whose_place(actor: User, team: Team, user: User) -> User | None:
     return giver
 
 
-def _membership(team: Team, user: User) -> Membership:
-    # One change of members at a time, else two leads who leave together leave nobody behind.
+def _membership(team: Team, user: User, *, by: User) -> Membership:
+    # One change of members at a time, else two leads who leave together leave nobody behind; and
+    # who waited for it may have lost the right.
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    forget_grants(by)
     found = (
         Membership.objects.select_for_update(of=("self",))
         .select_related("user")
@@ -110,7 +114,8 @@ def _membership(team: Team, user: User) -> Membership:
 
 
 def _keep_a_lead(team: Team, membership: Membership) -> None:
-    others = Membership.objects.filter(team=team, role=Role.LEAD).exclude(pk=membership.pk)
+    leads = Membership.objects.filter(team=team, role=Role.LEAD, user__is_active=True)
+    others = leads.exclude(pk=membership.pk)
     if membership.role == Role.LEAD and not others.exists():
         raise Conflict("This is the team's last lead. Make somebody else a lead first.")
 

@@ -30,9 +30,9 @@ def give_role(*, actor: User, user: User, role: str, now: datetime | None = None
         raise Forbidden("Nobody gives a role to themselves. Ask another administrator.")
     if user.is_service:
         raise Invalid("Roles of the organisation are for people.", field="username")
+    there = _locked(actor, user)
     if not user.is_active:
         raise Invalid("This account is not active.", field="username")
-    there = _locked(user)
     if role in there:
         return there[role]
     _keep_auditors_apart(role, set(there))
@@ -56,13 +56,15 @@ def give_role(*, actor: User, user: User, role: str, now: datetime | None = None
 def confirm_role(*, actor: User, user: User, role: str, now: datetime | None = None) -> RoleGrant:
     """Let a grant that waits for a second person hold; not by the one who gave it."""
     _check(actor, role)
-    grant = _locked(user).get(role)
+    grant = _locked(actor, user).get(role)
     if grant is None:
         raise NotFound("Nobody gave this person this role.")
     if grant.confirmed_at is not None:
         raise Conflict("This role is confirmed already.")
     if actor.pk in (grant.given_by_id, user.pk):
         raise Forbidden("Another administrator has to confirm this role.")
+    if not user.is_active:
+        raise Conflict("This account is not active: let the person in again first.")
     grant.confirmed_by, grant.confirmed_at = actor, now or timezone.now()
     grant.save(update_fields=["confirmed_by", "confirmed_at"])
     enter_organisation(user, role, holds=True)
@@ -74,7 +76,7 @@ def confirm_role(*, actor: User, user: User, role: str, now: datetime | None = N
 def take_role(*, actor: User, user: User, role: str) -> None:
     """End a role, or withdraw one that waits; access ends with the next request."""
     _check(actor, role)
-    grant = _locked(user).get(role)
+    grant = _locked(actor, user).get(role)
     if grant is None:
         raise NotFound("This person does not hold this role.")
     if role == OrganisationRole.ADMIN and grant.confirmed_at is not None:
@@ -92,6 +94,10 @@ def take_role(*, actor: User, user: User, role: str) -> None:
 def _check(actor: User, role: str) -> None:
     if role not in OrganisationRole.values:
         raise Invalid(f"Choose one of {_WORDS}.", field="role")
+    _check_right(actor)
+
+
+def _check_right(actor: User) -> None:
     if not can(actor, "administer_cluster", None):
         raise Forbidden("Only administrators give and take roles of the organisation.")
 
@@ -100,13 +106,15 @@ def _administrators() -> QuerySet[User]:
     return User.objects.filter(is_superuser=True, is_active=True)
 
 
-def _locked(user: User, now: datetime | None = None) -> dict[str, RoleGrant]:
-    """The person's grants by role, after a lock on the person and on all administrators, so that
-    two who take each other's role leave one behind."""
-    wanted = Q(pk=user.pk) | Q(is_superuser=True)
+def _locked(actor: User, user: User, now: datetime | None = None) -> dict[str, RoleGrant]:
+    """The person's grants by role, after a lock on both people and on all administrators: of two
+    who take each other's role the second finds that it is none any more."""
+    wanted = Q(pk__in=(actor.pk, user.pk)) | Q(is_superuser=True)
     for one in User.objects.select_for_update(no_key=True).filter(wanted).order_by("pk"):
         if one.pk == user.pk:
-            user.is_superuser = one.is_superuser
+            user.is_superuser, user.is_active = one.is_superuser, one.is_active
+        if one.pk == actor.pk:
+            _check_right(one)
     there = {grant.role: grant for grant in RoleGrant.objects.filter(user=user)}
     if user.is_superuser and OrganisationRole.ADMIN not in there:
         # The first administrator was made on the server itself, by nobody.

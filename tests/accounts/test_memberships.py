@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group
 
 from accounts.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from accounts.models import AuditEvent, Invitation, Membership, Role, User
+from accounts.permissions import can
 from accounts.selectors import get_open_invitation, invitations_of, members_of
 from accounts.services import (
     accept_invitation,
@@ -92,6 +93,22 @@ def test_a_team_keeps_a_lead(root, team, alice):
     change_role(actor=root, team=team, user=alice, role=Role.LEAD)
     leave_team(actor=root, team=team)
     assert [m.user for m in members_of(alice, team)] == [alice]
+
+
+def test_a_lead_who_is_let_in_no_longer_is_none_that_stays(root, team, alice):
+    change_role(actor=root, team=team, user=alice, role=Role.LEAD)
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    with pytest.raises(Conflict, match="last lead"):
+        leave_team(actor=root, team=team)
+
+
+def test_who_waited_for_a_change_may_have_lost_the_right(root, team, alice, carol):
+    for other in (alice, carol):
+        add_member(actor=root, team=team, user=other, role=Role.LEAD)
+    assert can(alice, "manage_team", team), "as at the begin of a request"
+    remove_member(actor=carol, team=team, user=User.objects.get(pk=alice.pk))
+    with pytest.raises(Forbidden):
+        remove_member(actor=alice, team=team, user=carol)
 
 
 def test_roles_and_people_that_are_not_there(root, team, carol):

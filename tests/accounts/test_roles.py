@@ -113,6 +113,26 @@ def test_the_last_administrator_stays(root, alice):
         take_role(actor=anew(root), user=alice, role="admin")
 
 
+def test_who_was_shut_out_meanwhile_gives_confirms_and_takes_nothing(root, alice, bob):
+    give_role(actor=root, user=alice, role="admin")
+    asking = anew(alice)
+    take_role(actor=root, user=anew(alice), role="admin")
+    assert asking.is_superuser, "as its request found it"
+    for act in (give_role, confirm_role, take_role):
+        with pytest.raises(Forbidden):
+            act(actor=asking, user=bob, role="finance")
+
+
+def test_nobody_is_made_an_administrator_while_shut_out(root, alice, bob):
+    give_role(actor=root, user=alice, role="admin")
+    give_role(actor=root, user=bob, role="admin")
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    with pytest.raises(Conflict, match="not active"):
+        confirm_role(actor=anew(alice), user=bob, role="admin")
+    with pytest.raises(Invalid, match="not active"):
+        give_role(actor=root, user=bob, role="finance")
+
+
 def test_a_withdrawn_grant_gives_nothing(root, alice, bob):
     give_role(actor=root, user=alice, role="admin")
     give_role(actor=root, user=bob, role="admin")
