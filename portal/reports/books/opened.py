@@ -14,8 +14,6 @@ from portal.reports.books.cells import exact_text, shown, two_places
 from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Form, Report, Row, Sheet
 
 PAGE_ROWS = 100
-# An attempt has few rows; more with one key than this would be no page any more.
-_MOST_OF_A_KEY = 50
 _MOST_LOOKED_AT = 5_000
 _NEEDED = frozenset({"attempt", "sku", "rate", "day"})
 
@@ -31,13 +29,17 @@ class ShownCell:
 
 
 def page_of(sheet: Sheet, after: int, size: int = PAGE_ROWS) -> tuple[list[Row], int | None]:
-    """The rows behind `after`, and the key to go on from; rows of one key stay together."""
-    rows = list(islice(sheet.rows(after), size + _MOST_OF_A_KEY))
-    if len(rows) <= size:
-        return rows, None
-    last = rows[size - 1].key
-    cut = next((n for n in range(size, len(rows)) if rows[n].key != last), len(rows))
-    return rows[:cut], last if cut < len(rows) else None
+    """The rows behind `after`, and the key to go on from; rows of one key stay together.
+
+    So a page may be longer than `size`, by at most the accounts that share what nobody held.
+    """
+    left = iter(sheet.rows(after))
+    rows = list(islice(left, size))
+    for row in left:
+        if row.key != rows[-1].key:
+            return rows, rows[-1].key
+        rows.append(row)
+    return rows, None
 
 
 def page_columns(report: Report, sheet: Sheet) -> tuple[list[Column], list[Column]]:
