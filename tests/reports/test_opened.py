@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
 from portal.reports.books.opened import page_of
-from scheduler.selectors.books.frame import Row, Sheet
+from scheduler.selectors.books.catalogue import REPORTS, open_report
+from scheduler.selectors.books.frame import Ask, Row, Sheet
+from scheduler.services.sharing.budgets import set_budget
+from tests.services.test_books import close, yard
+
+__all__ = ["yard"]
+NOVEMBER = Ask("2026-11")
+MONTH = {
+    "valid_from": datetime(2026, 11, 1, tzinfo=UTC),
+    "valid_until": datetime(2026, 12, 1, tzinfo=UTC),
+}
+
+
+def rows_of(viewer, slug, ask):
+    _, sheet = open_report(viewer, slug, ask)
+    return [row.cells for row in sheet.rows(0)]
 
 
 def test_a_page_ends_where_the_key_changes_however_many_rows_share_one():
@@ -16,3 +36,26 @@ def test_a_page_ends_where_the_key_changes_however_many_rows_share_one():
         found += [row.key for row in rows]
     assert found == keys
     assert page_of(sheet, 999, 1) == ([Row(1000, (1000,))], None)
+
+
+@pytest.mark.django_db
+def test_every_report_of_teams_can_be_asked_for_the_platform(root, yard):
+    close(root)
+    for slug, report in REPORTS.items():
+        if "team" in report.takes:
+            rows_of(root, slug, replace(NOVEMBER, team="platform"))
+
+
+@pytest.mark.django_db
+def test_a_project_beside_its_team_needs_no_path(root, yard, team, project):
+    set_budget(actor=root, owner=project, gpu_hours=100, **MONTH)
+    close(root)
+    empty = []
+    for slug, report in REPORTS.items():
+        if {"team", "project"} <= report.takes:
+            whole = rows_of(root, slug, replace(NOVEMBER, project=project.path))
+            beside = replace(NOVEMBER, team=team.slug, project=project.slug)
+            assert rows_of(root, slug, beside) == whole, slug
+            if not whole:
+                empty.append(slug)
+    assert not {"team-statement", "segments", "budget-actual"} & set(empty)

@@ -113,4 +113,10 @@ def open_report(
     if report.slug == "segments" and not (ask.attempt or ask.day or ask.team or ask.project):
         raise Invalid("Name an attempt, a day, a team or a project.", field="attempt")
     with lines.unmapped() if is_whole else nullcontext():
-        return report, report.open(replace(ask), scope)
+        return report, report.open(_with_path(ask), scope)
+
+
+def _with_path(ask: Ask) -> Ask:
+    """With the project as `team/project` where its slug came beside its team's."""
+    is_bare = ask.team and ask.project and "/" not in ask.project
+    return replace(ask, project=f"{ask.team}/{ask.project}") if is_bare else replace(ask)

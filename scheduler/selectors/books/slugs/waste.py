@@ -97,7 +97,9 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
         accounts = scope.accounts(ask.team, ask.project)
     if accounts is not None:
         wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
-        teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a]
+        # The platform's own account is of no team; it holds nothing.
+        whole = [a.partition("team:")[2] for a in accounts if "/" not in a]
+        teams = [int(number) for number in whole if number]
         segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
         samples = samples.filter(attempt__job__project_id__in=wanted)
         hours = hours.filter(attempt__job__project_id__in=wanted)
