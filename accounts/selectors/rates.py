@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from accounts.errors import NotFound
@@ -15,6 +16,8 @@ from accounts.statements import AskedOnce
 from accounts.trees import ways_up
 
 _LIST = 0
+# What was decided by nobody, as a price of a first set-up, was as it was made.
+DECIDED = Coalesce("decided_at", "created_at")
 
 
 class RateTable:
@@ -22,7 +25,8 @@ class RateTable:
 
     A team's own card goes first, then that of the team above, then the list. Within a card the
     model's own price goes before the fallback's; of what holds then, the higher priority, the later
-    begin, the later decision. `scheduler.ledger.rating.PriceList` decides the same for the books.
+    begin, the later decision: `rates` come in the order in which they were decided.
+    `scheduler.ledger.rating.PriceList` decides the same for the books.
     """
 
     def __init__(self, rates: Iterable[Rate], cards: dict[int, int] | None = None) -> None:
@@ -105,8 +109,10 @@ def _table(rates: Iterable[Rate]) -> RateTable:
 
 
 def general_rates() -> QuerySet[Rate]:
-    """What a device costs by whatever it is held for; the scheduler's own, no page may show it."""
-    return Rate.objects.filter(kind=RateKind.GENERAL, decision=RateDecision.APPROVED).order_by("pk")
+    """What a device costs by whatever it is held for, in the order in which it was decided; the
+    scheduler's own, no page may show it."""
+    approved = Rate.objects.filter(kind=RateKind.GENERAL, decision=RateDecision.APPROVED)
+    return approved.order_by(DECIDED, "pk")
 
 
 def list_rates_at(moment: datetime) -> QuerySet[Rate]:
@@ -118,7 +124,7 @@ def list_rates_at(moment: datetime) -> QuerySet[Rate]:
 def approved_rates() -> QuerySet[Rate]:
     """Every approved price of every kind, in the order in which later ones win."""
     approved = Rate.objects.filter(decision=RateDecision.APPROVED).select_related("card")
-    return approved.order_by("valid_from", "pk")
+    return approved.order_by("valid_from", DECIDED, "pk")
 
 
 def proposed_rates(viewer: User) -> QuerySet[Rate]:

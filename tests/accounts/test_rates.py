@@ -182,6 +182,20 @@ class TestSecondPerson:
         approve_rate(actor=root, rate=second)
         assert rate_at("H100", first.valid_from).price_per_gpu_hour == 3
 
+    def test_of_two_restated_prices_the_later_decision_holds_whichever_was_proposed_first(
+        self, root, clerk
+    ):
+        past = {"valid_from": NOON, "restate": True, "reason": "x"}
+        first, second = (self.propose(clerk, price, **past) for price in ("2", "3"))
+        approve_rate(actor=root, rate=second)
+        second_s = math.ceil(NOON.timestamp())
+        # What it would move is shown as it then comes.
+        shown = price_list(also=first).at("H100", ChargeKind.RUN, second_s)
+        approve_rate(actor=root, rate=first)
+        held = price_list().at("H100", ChargeKind.RUN, second_s)
+        assert shown.id == held.id == str(first.pk)
+        assert rate_at("H100", NOON) == first
+
     def test_a_proposal_that_waited_too_long_holds_from_its_approval_on(self, root, clerk):
         rate = self.propose(clerk)
         late = rate.valid_from + timedelta(days=2)

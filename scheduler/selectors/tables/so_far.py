@@ -12,7 +12,7 @@ from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, Sum, Val
 from django.db.models.functions import Cast
 
 from accounts.models import Rate, User
-from accounts.selectors.rates import RateTable, general_rates
+from accounts.selectors.rates import DECIDED, RateTable, general_rates
 from scheduler.models import Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.usage import may_see_cost
@@ -78,6 +78,7 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
         "what_",
         "number_",
         "amount_",
+        "decided_",
         "model_",
         "from_",
         "until_",
@@ -85,8 +86,8 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
         "card_",
         "team_",
     )
-    nothing = {"model_": Value(""), "from_": never, "until_": never, "rank_": nobody}
-    nothing |= {"card_": nobody, "team_": nobody}
+    nothing = {"decided_": never, "model_": Value(""), "from_": never, "until_": never}
+    nothing |= {"rank_": nobody, "card_": nobody, "team_": nobody}
     parts = [one.annotate(**nothing).values_list(*columns) for one in sums]
     prices = (
         general_rates()
@@ -95,6 +96,7 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
             what_=Value("rate"),
             number_=F("pk"),
             amount_=Cast("price_per_gpu_hour", UsageEntry._meta.get_field("cost")),
+            decided_=DECIDED,
             model_=F("device_model"),
             from_=F("valid_from"),
             until_=F("valid_until"),
@@ -104,9 +106,11 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
         )
     )
     found, teams = [], {}
-    for what, number, amount, *rate in prices.values_list(*columns).union(*parts, all=True):
+    for what, number, amount, decided, *rate in prices.values_list(*columns).union(
+        *parts, all=True
+    ):
         if what == "rate":
-            found.append((number, _rate(amount, *rate[:-1])))
+            found.append(((decided, number), _rate(amount, *rate[:-1])))
             if rate[-1]:
                 teams[rate[-2]] = rate[-1]
         else:

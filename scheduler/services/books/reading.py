@@ -50,10 +50,11 @@ def moment_of(at_s: int) -> datetime:
 
 
 def price_list(also: Rate | None = None) -> PriceList:
-    """All approved prices of all cards, `also` one that is not approved; what begins or ends within
-    a second does so with the next one. A query, and one for the tree where a team has a card."""
+    """All approved prices of all cards, `also` one that is not approved, as if it was decided last;
+    what begins or ends within a second does so with the next one. A query, and one for the tree
+    where a team has a card."""
     rates = [*approved_rates(), *([] if also is None else [also])]
-    prices = [price_of(rate) for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))]
+    prices = [price_of(rate) for rate in sorted(rates, key=lambda rate: rate.valid_from)]
     teams = every_team() if any(price.team for price in prices) else []
     ways: dict[int, tuple[str, ...]] = {}
     for pk, _, parent in teams:
