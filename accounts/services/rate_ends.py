@@ -156,7 +156,8 @@ def to_end(rate: Rate, until: datetime) -> list[Rate]:
         raise Invalid("It must end after it begins.", field="valid_until")
     if rate.valid_until is not None and rate.valid_until <= until:
         raise Conflict(f"This price ends on {rate.valid_until:%Y-%m-%d %H:%M} UTC already.")
-    return [rate, *_beside(rate).filter(_goes_on_at(until))]
+    earlier = _beside(rate).filter(valid_from__lte=rate.valid_from)
+    return [rate, *earlier.filter(_goes_on_at(until))]
 
 
 def end_rates(actor: User, rates: Iterable[Rate], until: datetime) -> None:

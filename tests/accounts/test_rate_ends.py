@@ -95,6 +95,15 @@ class TestEnds:
         done = ended(clerk, root, rate=idle, valid_until=soon + 4 * HOUR)
         assert "Nothing then prices H100 (reserved and not used)" in done.outcome
 
+    def test_a_price_that_began_later_stays_when_a_restated_one_ends(self, root, clerk, soon):
+        past = {"restate": True, "reason": "contract"}
+        later = held(root, clerk, "2", soon - 24 * HOUR, **past)
+        restated = held(root, clerk, "1", soon - 48 * HOUR, **past)
+        ended(clerk, root, rate=restated, valid_until=soon + 5 * HOUR)
+        later.refresh_from_db()
+        assert later.valid_until is None
+        assert prices(soon, 4, 5, 99) == [2, 2, 2]
+
     def test_only_an_end_to_come_may_be_set_and_only_by_who_keeps_the_books(
         self, root, clerk, alice, soon
     ):
