@@ -10,10 +10,12 @@ import pytest
 from portal.reports.books.opened import page_of
 from scheduler.selectors.books.catalogue import REPORTS, open_report
 from scheduler.selectors.books.frame import Ask, Row, Sheet
+from scheduler.services import books
 from scheduler.services.sharing.budgets import set_budget
-from tests.services.test_books import close, yard
+from tests.services.test_books import LATER, clerk, close, yard
+from tests.services.test_late_losses import restate
 
-__all__ = ["yard"]
+__all__ = ["clerk", "yard"]
 NOVEMBER = Ask("2026-11")
 MONTH = {
     "valid_from": datetime(2026, 11, 1, tzinfo=UTC),
@@ -59,3 +61,21 @@ def test_a_project_beside_its_team_needs_no_path(root, yard, team, project):
             if not whole:
                 empty.append(slug)
     assert not {"team-statement", "segments", "budget-actual"} & set(empty)
+
+
+@pytest.mark.django_db
+def test_each_restatement_keeps_the_cause_it_was_reopened_for(root, clerk, yard):
+    close(root)
+    for number, price in enumerate(("3", "2")):
+        restate(root, clerk, price)
+        books.reopen_period(actor=clerk, period="2026-11", reason=f"cause {number}")
+        books.reopen_period(actor=root, period="2026-11")
+        close(root, now=LATER)
+    books.reopen_period(actor=clerk, period="2026-11", reason="a mere proposal")
+    report, _ = open_report(root, "restatements", NOVEMBER)
+    names = [column.name for column in report.columns]
+    found = {
+        (row[names.index("version")], row[names.index("cause")])
+        for row in rows_of(root, "restatements", NOVEMBER)
+    }
+    assert found == {(2, "cause 0"), (3, "cause 1")}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from itertools import pairwise
 
+from accounts.models import AuditEvent
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.entries import team_of
 from scheduler.ledger.exact import EXACT, ZERO, total
@@ -216,7 +218,7 @@ def _restatements(ask: Ask, scope: Scope) -> Sheet:
     )
     rows: list[Cells] = []
     moved = 0
-    cause = books.period.reopen_reason if books.period else ""
+    causes = _causes(books)
     for old, new in pairwise(closes):
         before, after = _units(old, accounts), _units(new, accounts)
         moved += sum(after.values()) - sum(before.values())
@@ -228,7 +230,7 @@ def _restatements(ask: Ask, scope: Scope) -> Sheet:
             place = scope.place(account)
             delta = EXACT.subtract(now, then)
             row = (new.version, new.closed_at, account, place.team, then, now, delta)
-            rows.append((*row, cause if new is closes[-1] else "", books.currency))
+            rows.append((*row, causes.get(old.version, ""), books.currency))
     shown = total(row[6] for row in rows if isinstance(row[6], Decimal))
     ends = ZERO
     if closes:
@@ -239,6 +241,14 @@ def _restatements(ask: Ask, scope: Scope) -> Sheet:
         Check("versions add up", from_minor(moved, books.currency), ends, books.currency),
     ]
     return sheet_of(_RESTATEMENTS, rows, ask, checks, **_frame(books))
+
+
+def _causes(books: Books) -> dict[int, str]:
+    """Why each version was reopened, by its number; a mere proposal to reopen gives no cause."""
+    key = str(books.period.pk) if books.period else ""
+    of_month = AuditEvent.objects.filter(subject_kind="period", subject_id=key)
+    found = of_month.filter(action="period.reopen").order_by("pk").values_list("before", "reason")
+    return {json.loads(before)["version"]: reason for before, reason in found}
 
 
 def _units(close: PeriodClose, accounts: list[str] | None) -> dict[str, int]:
