@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
+from accounts.services import approve_rate, propose_rate
 from portal.reports.books.opened import page_of
+from scheduler.models import Attempt, Placement
 from scheduler.selectors.books.catalogue import REPORTS, open_report
 from scheduler.selectors.books.frame import Ask, Row, Sheet
 from scheduler.services import books
 from scheduler.services.sharing.budgets import set_budget
-from tests.services.test_books import LATER, clerk, close, yard
+from scheduler.states import EndReason
+from tests import scenes
+from tests.services.test_books import LATER, clerk, close, spoil, yard
 from tests.services.test_late_losses import restate
 
 __all__ = ["clerk", "yard"]
@@ -21,6 +26,19 @@ MONTH = {
     "valid_from": datetime(2026, 11, 1, tzinfo=UTC),
     "valid_until": datetime(2026, 12, 1, tzinfo=UTC),
 }
+
+
+def price_shares(root, clerk):
+    rate = propose_rate(
+        actor=clerk,
+        device_model=scenes.MODEL,
+        kind="platform-share",
+        price_per_gpu_hour=Decimal("0.36"),
+        valid_from=scenes.NOON - timedelta(days=1),
+        restate=True,
+        reason="shares begin",
+    )
+    approve_rate(actor=root, rate=rate)
 
 
 def rows_of(viewer, slug, ask):
@@ -79,3 +97,25 @@ def test_each_restatement_keeps_the_cause_it_was_reopened_for(root, clerk, yard)
         for row in rows_of(root, "restatements", NOVEMBER)
     }
     assert found == {(2, "cause 0"), (3, "cause 1")}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", ["broken", "silent"])
+def test_seconds_that_the_platform_shares_out_are_not_missing_from_an_attempt(
+    root, clerk, yard, project, how
+):
+    terms = books.propose_terms(actor=clerk, pool=yard.pool, platform="by_use")
+    books.approve_terms(actor=root, terms=terms)
+    price_shares(root, clerk)
+    attempt = Attempt.objects.get(job__project=project)
+    if how == "broken":
+        Attempt.objects.filter(pk=attempt.pk).update(end_reason=EndReason.NODE_LOST)
+    else:
+        Placement.objects.filter(attempt=attempt).update(ran_until=None)
+        silence = "UPDATE scheduler_devicesegment SET bucket = 'unreachable'"
+        spoil(f"{silence} WHERE bucket = 'run' AND attempt_id = {attempt.pk}")
+    close(root)
+    for each, words in ((attempt, "at most"), (Attempt.objects.exclude(pk=attempt.pk)[0], "equal")):
+        _, sheet = open_report(root, "segments", replace(NOVEMBER, attempt=each.pk))
+        (check,) = sheet.checks
+        assert check.holds and words in check.words

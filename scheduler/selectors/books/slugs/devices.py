@@ -9,11 +9,14 @@ from decimal import Decimal
 from django.db.models import Q, QuerySet, Sum
 
 from accounts.errors import Invalid, NotFound
+from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S
 from scheduler.ledger.segments import ALLOCATED, IDLE, IN_SERVICE, UNALLOCATED, Bucket
+from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import DeviceSegment, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
+    Bound,
     Cells,
     Check,
     Column,
@@ -30,6 +33,8 @@ from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import added_up, by_day, day_of, within
 from scheduler.selectors.books.slugs.lines import day_asked, is_own
 from scheduler.selectors.books.spans import SPAN, span_of, standing_of
+from scheduler.selectors.books.terms import terms_of
+from scheduler.states import END_RULES
 
 _BUCKETS = tuple(bucket for bucket in Bucket if bucket is not Bucket.OUT)
 _ROLLED_UP: dict[str, tuple[Bucket, ...]] = {
@@ -101,6 +106,9 @@ _SEGMENTS = (
 )
 
 
+_NOT_BILLABLE = [str(reason) for reason, rule in END_RULES.items() if not rule.billable]
+
+
 def _segments(ask: Ask, scope: Scope) -> Sheet:
     """Device seconds as they were written, cut to the month, to a day of it, or to days."""
     books = scope.books(ask.period)
@@ -133,8 +141,21 @@ def _segments(ask: Ask, scope: Scope) -> Sheet:
     if books.period is not None and books.version and set(ask.filters) == {"attempt"}:
         lines = UsageLine.objects.filter(period=books.period, attempt_id=ask.attempt)
         rated = lines.aggregate(seconds=Sum("gpu_seconds"))["seconds"] or 0
-        checks.append(Check("equals rated lines", held, rated, "GPU-s"))
+        checks.append(
+            Bound("rated lines are at most held", rated, held, "GPU-s")
+            if _is_shared_out(found, books.month)
+            else Check("equals rated lines", held, rated, "GPU-s")
+        )
     return Sheet(rows, {"gpu_seconds": held}, checks, **standing_of(books, span))
+
+
+def _is_shared_out(found: QuerySet[DeviceSegment], month: Month) -> bool:
+    """Whether the platform bears some of an attempt's seconds in a pool that shares them out: those
+    come back in lines that are no attempt's."""
+    terms = terms_of(month).items()
+    sharing = [pool for pool, one in terms if one.platform != IdlePolicy.NONE]
+    borne = Q(bucket=Bucket.UNREACHABLE) | Q(attempt__end_reason__in=_NOT_BILLABLE)
+    return found.filter(borne, pool__in=sharing, bucket__in=sorted(ALLOCATED)).exists()
 
 
 def _asked(found: QuerySet[DeviceSegment], ask: Ask, scope: Scope) -> QuerySet[DeviceSegment]:
