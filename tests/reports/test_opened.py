@@ -10,7 +10,7 @@ import pytest
 
 from accounts.services import approve_rate, propose_rate
 from portal.reports.books.opened import page_of
-from scheduler.models import Attempt, Placement
+from scheduler.models import Attempt, Placement, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS, open_report
 from scheduler.selectors.books.frame import Ask, Row, Sheet
 from scheduler.services import books
@@ -28,11 +28,11 @@ MONTH = {
 }
 
 
-def price_shares(root, clerk):
+def price_shares(root, clerk, kind="platform-share"):
     rate = propose_rate(
         actor=clerk,
         device_model=scenes.MODEL,
-        kind="platform-share",
+        kind=kind,
         price_per_gpu_hour=Decimal("0.36"),
         valid_from=scenes.NOON - timedelta(days=1),
         restate=True,
@@ -119,3 +119,27 @@ def test_seconds_that_the_platform_shares_out_are_not_missing_from_an_attempt(
         _, sheet = open_report(root, "segments", replace(NOVEMBER, attempt=each.pk))
         (check,) = sheet.checks
         assert check.holds and words in check.words
+
+
+@pytest.mark.django_db
+def test_what_has_no_job_is_told_by_model_and_by_who_booked_it(root, clerk, yard, project):
+    terms = books.propose_terms(actor=clerk, pool=yard.pool, idle="by_use")
+    books.approve_terms(actor=root, terms=terms)
+    price_shares(root, clerk, "idle-share")
+    close(root)
+    account = f"team:{project.team_id}/project:{project.pk}"
+    shares = UsageLine.objects.filter(attempt=None, account=account).order_by("pk")
+    other, *_, reserved = shares.values_list("pk", flat=True)
+    spoil(f"UPDATE scheduler_usageline SET flavour = 'L4' WHERE id = {other}")
+    as_booked = "kind = 'reserved-idle', holder = 'reserved:5'"
+    spoil(f"UPDATE scheduler_usageline SET {as_booked} WHERE id = {reserved}")
+    report, _ = open_report(root, "job-cost", NOVEMBER)
+    names = [column.name for column in report.columns]
+    wanted = [names.index(name) for name in ("name", "flavour")]
+    rows = rows_of(root, "job-cost", replace(NOVEMBER, project=project.path))
+    _, *found = [tuple(row[place] for place in wanted) for row in rows]
+    assert sorted(found) == [
+        ("idle-share, pool's share", "L4"),
+        ("idle-share, pool's share", scenes.MODEL),
+        ("reserved and not used", scenes.MODEL),
+    ]

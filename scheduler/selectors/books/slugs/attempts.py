@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from scheduler.ledger.exact import EXACT, ZERO
+from scheduler.ledger.rating import ChargeKind
 from scheduler.selectors.books.frame import (
     Ask,
     Column,
@@ -93,15 +94,21 @@ def _job_cost(ask: Ask, scope: Scope) -> Sheet:
     )
 
 
+def _words_of(kind: str) -> str:
+    """What a line of no job is called: kept for its own account, or a share of the pool's time."""
+    return "reserved and not used" if kind == ChargeKind.RESERVED_IDLE else f"{kind}, pool's share"
+
+
 def _attempt_rows(lines: list[tuple[Any, ...]], scope: Scope, currency: str) -> Iterator[Row]:
-    """A row for each account that pays for the holder; all carry the key of the last line."""
+    """A row for each account that pays for the holder, and where that is no attempt for each model;
+    all carry the key of the last line."""
     key = lines[-1][0]
-    accounts: dict[str, list[tuple[Any, ...]]] = {}
+    groups: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
     for line in lines:
-        accounts.setdefault(line[3], []).append(line)
-    for account in sorted(accounts):
-        found, place = accounts[account], scope.place(account)
-        first = found[0]
+        flavour = line[4] if line[2] is None else ""
+        groups.setdefault((line[3], flavour), []).append(line)
+    for (account, _), found in sorted(groups.items()):
+        first, place = found[0], scope.place(account)
         job, number, name, owner, username, per_node, nodes, start, end, reason, code = first[9:]
         prices = ", ".join(format(p.normalize(), "f") for p in sorted({line[6] for line in found}))
         amount = ZERO
@@ -113,7 +120,7 @@ def _attempt_rows(lines: list[tuple[Any, ...]], scope: Scope, currency: str) -> 
                 first[2],
                 job,
                 number,
-                name if job is not None else f"{first[5]}, pool's share",
+                name if job is not None else _words_of(first[5]),
                 scope.person(owner, username, account),
                 place.team,
                 place.project,
