@@ -17,8 +17,9 @@ from scheduler.services import books
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.states import EndReason
 from tests import scenes
-from tests.services.test_books import LATER, clerk, close, spoil, yard
+from tests.services.test_books import LATER, clerk, close, yard
 from tests.services.test_late_losses import restate
+from tests.services.unlocking import spoil
 
 __all__ = ["clerk", "yard"]
 NOVEMBER = Ask("2026-11")

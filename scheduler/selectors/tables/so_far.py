@@ -75,17 +75,9 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
     ]
     never, nobody = Cast(Value(None), DateTimeField()), Cast(Value(None), BigIntegerField())
     columns = (
-        "what_",
-        "number_",
-        "amount_",
-        "decided_",
-        "model_",
-        "from_",
-        "until_",
-        "rank_",
-        "card_",
+        "what_", "number_", "amount_", "decided_", "model_", "from_", "until_", "rank_", "card_",
         "team_",
-    )
+    )  # fmt: skip
     nothing = {"decided_": never, "model_": Value(""), "from_": never, "until_": never}
     nothing |= {"rank_": nobody, "card_": nobody, "team_": nobody}
     parts = [one.annotate(**nothing).values_list(*columns) for one in sums]

@@ -22,6 +22,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 
 from scheduler.conf import load_conf
+from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.segments import ALLOCATED, Bucket
@@ -97,9 +98,7 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
         accounts = scope.accounts(ask.team, ask.project)
     if accounts is not None:
         wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
-        # The platform's own account is of no team; it holds nothing.
-        whole = [a.partition("team:")[2] for a in accounts if "/" not in a]
-        teams = [int(number) for number in whole if number]
+        teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a and a != PLATFORM]
         segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
         samples = samples.filter(attempt__job__project_id__in=wanted)
         hours = hours.filter(attempt__job__project_id__in=wanted)
