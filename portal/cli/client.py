@@ -106,9 +106,9 @@ class Api:
                 if not left:
                     raise self._unreachable(error) from None
             else:
-                if answer.status_code < 400:
+                if answer.is_success:
                     return answer
-                failure = _refusal(answer)
+                failure = self._elsewhere(answer) if answer.is_redirect else _refusal(answer)
                 if failure.code != TRY_AGAIN or not left:
                     raise failure
             time.sleep(0.3 * (tries - left))
@@ -123,6 +123,14 @@ class Api:
             if not pause.isdigit() or time.monotonic() + int(pause) > until:
                 return answer
             time.sleep(int(pause))
+
+    def _elsewhere(self, answer: httpx.Response) -> Failure:
+        place = answer.headers["Location"]
+        return Failure(
+            f"{self.config.server} says that this is at {place}.",
+            code=UNREACHABLE,
+            remedy="Type: trainyard login <address of the portal>, as it begins there.",
+        )
 
     def _unreachable(self, error: Exception) -> Failure:
         return Failure(

@@ -27,15 +27,21 @@ class Config:
 def config_path() -> Path:
     """`$XDG_CONFIG_HOME/trainyard/config.json`, by default below `~/.config`."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".config"
+    try:
+        folder = Path(base) if base.startswith("/") else Path.home() / ".config"
+    except RuntimeError:
+        raise Failure(
+            "You have no home folder.", remedy="Set TRAINYARD_SERVER and TRAINYARD_TOKEN."
+        ) from None
     return folder / "trainyard" / "config.json"
 
 
 def load_config() -> Config:
     """TRAINYARD_SERVER and TRAINYARD_TOKEN win over the file; raises Failure when neither is."""
-    stored = _read()
-    server = os.environ.get("TRAINYARD_SERVER") or stored.get("server", "")
-    token = os.environ.get("TRAINYARD_TOKEN") or stored.get("token", "")
+    server, token = os.environ.get("TRAINYARD_SERVER"), os.environ.get("TRAINYARD_TOKEN")
+    if not server or not token:
+        stored = _read()
+        server, token = server or stored.get("server"), token or stored.get("token")
     if not server or not token:
         raise Failure(
             "You are not signed in.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -53,8 +54,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print a job's log; -f goes on as it grows."""
-    writer = LogWriter(is_raw=is_raw)
-    with Api(load_config()) as api:
+    with Api(load_config()) as api, closing(LogWriter(is_raw=is_raw)) as writer:
         if as_json or tail:
             after = _print_lines(api, job, attempt, rank, tail, as_json, writer)
             if is_followed and not as_json:
@@ -125,7 +125,10 @@ def follow(
     A server that goes away for a while is waited for; the offset makes sure that nothing is lost
     or printed twice. When the job is tried again, the next attempt's log follows.
     """
-    writer = writer or LogWriter()
+    if writer is None:
+        with closing(LogWriter()) as own:
+            follow(api, number, attempt=attempt, rank=rank, offset=offset, writer=own)
+        return
     patience = _Patience()
     current = attempt
     while True:
@@ -146,23 +149,29 @@ def follow(
         offset = int(reply.headers["X-Log-Next"])
         if reply.headers["X-Log-Complete"] != "1":
             continue
-        following = None if attempt else _next_attempt(api, number, current or 0)
+        following = None if attempt else _next_attempt(api, number, current or 0, patience)
         if following is None:
             return
         say(f"Attempt {current} has ended; attempt {following} follows.")
         current, offset = following, 0
 
 
-def _next_attempt(api: Api, number: int, current: int) -> int | None:
+def _next_attempt(api: Api, number: int, current: int, patience: _Patience) -> int | None:
     """The attempt after `current`, None when the job ended with it."""
+    wait_s = 0
     while True:
-        job = api.get(f"/jobs/{number}/")
+        try:
+            job = api.get(f"/jobs/{number}/", wait_s=wait_s)
+        except Failure as failure:
+            patience.bear(failure)
+            continue
+        patience.renew()
         latest = job["attempt"] or 0
         if latest > current:
             return current + 1
         if job["is_final"]:
             return None
-        api.get(f"/jobs/{number}/", wait_s=2)
+        wait_s = 2
 
 
 def _print_all(api: Api, number: int, attempt: int | None, rank: int, writer: LogWriter) -> None:

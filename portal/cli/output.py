@@ -16,13 +16,17 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
 from portal.cli.exits import Failure
 
 _PIPE_WIDTH = 500
+# Between two columns.
+_GAP = 2
+# Nothing of so few signs is cut.
+_SHORT = 11
 _CENT = Decimal("0.01")
 _DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _STATE_STYLES = {
@@ -40,10 +44,11 @@ _STATE_STYLES = {
 }
 # Escape sequences: CSI, string sequences (OSC, DCS, APC, PM, SOS) up to their end, two-byte ones.
 _ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\)|[ -/]*[0-~])", re.DOTALL
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\)|[ -/]*[0-OQ-WYZ\\`-~])", re.DOTALL
 )
+# The begin of one, as far as it has come.
+_OPEN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z", re.DOTALL)
 _SGR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
-_OPEN_ESCAPE = re.compile(r"\x1b[^\x1b]*\Z", re.DOTALL)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 _LONGEST_ESCAPE = 4096
 
@@ -75,14 +80,33 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: s
     if not rows:
         say(empty)
         return
+    cells = [[_cell(value) for value in row] for row in rows]
+    columns = zip(*cells, strict=True)
+    natural = [
+        max(len(head), *(cell.cell_len for cell in column))
+        for head, column in zip(heads, columns, strict=True)
+    ]
     console = _console()
+    widths = _fitted(natural, console.width - _GAP * (len(heads) - 1))
+    # What does not fit even so goes on in the terminal's next line, rather than nowhere.
+    console.width = max(console.width, sum(widths) + _GAP * (len(heads) - 1))
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for index, head in enumerate(heads):
+    for index, (head, width) in enumerate(zip(heads, widths, strict=True)):
         is_last = index == len(heads) - 1
-        table.add_column(head, no_wrap=not is_last, overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        folds: OverflowMethod = "fold" if is_last else "ellipsis"
+        table.add_column(head, width=width, no_wrap=not is_last, overflow=folds)
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
+
+
+def _fitted(natural: Sequence[int], room: int) -> list[int]:
+    """Widths of columns that take no more than `room`, if need be: the widest lose first, and what
+    is short, as numbers and states are, stays whole."""
+    widths = list(natural)
+    while sum(widths) > room and max(widths) > _SHORT:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def print_line(*parts: object) -> None:
@@ -193,10 +217,17 @@ class LogWriter:
         text = self._held + self._decoder.decode(raw)
         self._held = ""
         tail = _OPEN_ESCAPE.search(text)
-        if tail and not _ESCAPES.match(tail[0]) and len(tail[0]) < _LONGEST_ESCAPE:
+        if tail and len(tail[0]) < _LONGEST_ESCAPE:
             self._held, text = tail[0], text[: tail.start()]
         sys.stdout.write(harmless(text))
         sys.stdout.flush()
+
+    def close(self) -> None:
+        """Nothing more comes: what waited is text."""
+        if not self._is_plain:
+            sys.stdout.write(harmless(self._held + self._decoder.decode(b"", final=True)))
+            sys.stdout.flush()
+            self._held = ""
 
 
 def harmless(text: str) -> str:
