@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 from pytest import MonkeyPatch
 
 _PATIENCE_S = 30.0
@@ -72,3 +72,24 @@ def just_before(
         return whole(*args, **fields)
 
     monkeypatch.setattr(module, name, late)
+
+
+def both(first: Callable[[], object], second: Callable[[], object]) -> list[object]:
+    """Do `first` and, before it commits, begin `second`; what that returned or raised."""
+    answers: list[object] = []
+
+    def run() -> None:
+        try:
+            answers.append(second())
+        except Exception as problem:
+            answers.append(problem)
+        finally:
+            connections.close_all()
+
+    other = threading.Thread(target=run)
+    with transaction.atomic():
+        first()
+        other.start()
+        wait_until_it_waits_or_ends(other)
+    other.join(_PATIENCE_S)
+    return answers

@@ -125,7 +125,7 @@ class Api:
             time.sleep(int(pause))
 
     def _elsewhere(self, answer: httpx.Response) -> Failure:
-        place = answer.headers["Location"]
+        place = answer.headers.get("Location", "another address")
         return Failure(
             f"{self.config.server} says that this is at {place}.",
             code=UNREACHABLE,

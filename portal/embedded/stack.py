@@ -93,7 +93,7 @@ class Stack:
         self.address = self.places.choose_address(self.options.port)
         told = self.environment()
         has_own_broker = not (told.get("REDIS_URL") or told.get("REDIS_URL_FILE"))
-        self.supervisor.start(self._programs(has_own_broker), self.environment())
+        self.supervisor.start(self._programs(has_own_broker), told)
         self.tell("preparing the database")
         prepare = self._begin_prepare()
         if has_own_broker:

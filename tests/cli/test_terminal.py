@@ -63,9 +63,11 @@ def api(answer) -> Api:
     return found
 
 
-def test_an_answer_that_leads_elsewhere_is_none():
-    with pytest.raises(Failure, match="https://there") as refused:
-        api(lambda _: httpx.Response(301, headers={"Location": "https://there/"})).get("/jobs/")
+@pytest.mark.parametrize("headers", [{"Location": "https://there/"}, {}])
+def test_an_answer_that_leads_elsewhere_is_none(headers):
+    where = headers.get("Location", "another address")
+    with pytest.raises(Failure, match=where) as refused:
+        api(lambda _: httpx.Response(301, headers=headers)).get("/jobs/")
     assert refused.value.code == UNREACHABLE
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 
 from scheduler.models import Job
 from scheduler.services.bookings import cancel_booking, edit_booking, release_unused
 from scheduler.spec import SpecInvalid
 from tests import scenes
-from tests.locks import elsewhere, wait_until_it_waits_or_ends
+from tests.locks import both, elsewhere
 from tests.scenes import NOON, at
 from tests.services.test_bookings import HOUR, book
 
@@ -26,27 +23,6 @@ pytestmark = [
 @pytest.fixture
 def booking(root, lead, project):
     return book(lead, project, scenes.build_cluster(root, nodes=2, gpus=2), nodes=2)
-
-
-def both(first: Callable[[], object], second: Callable[[], object]) -> list[object]:
-    """Do `first` and, before it commits, begin `second`; what that returned or raised."""
-    answers: list[object] = []
-
-    def run() -> None:
-        try:
-            answers.append(second())
-        except Exception as problem:
-            answers.append(problem)
-        finally:
-            connections.close_all()
-
-    other = threading.Thread(target=run)
-    with transaction.atomic():
-        first()
-        other.start()
-        wait_until_it_waits_or_ends(other)
-    other.join()
-    return answers
 
 
 def test_nobody_comes_into_a_booking_that_is_being_closed(lead, alice, project, booking):
