@@ -18,10 +18,12 @@ from scheduler.agent.config import (
     NodeIdentity,
     make_state_folder,
     read_identity,
+    with_libraries,
 )
 from scheduler.agent.daemon import Daemon
 from scheduler.agent.enrol import enrol, read_token
 from scheduler.agent.gpus import GpuProblem, open_gpus
+from scheduler.agent.gpus.driver import library_folders
 from scheduler.agent.node.isolation import settle_isolation
 from scheduler.agent.node.preflight import inspect_node
 
@@ -104,6 +106,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return Exit.ALREADY_RUNNING
     faults = options.state / "simulated-faults.json"
     gpus = open_gpus(identity.name, identity.simulated_gpus, identity.simulated_model, faults)
+    if not identity.simulated_gpus:
+        options = with_libraries(options, library_folders())
     client = Client(identity.server, identity.node_token)
     keeping = settle_isolation(options)
     daemon = Daemon(identity, options, gpus, client, keeping)

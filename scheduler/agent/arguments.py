@@ -89,6 +89,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     add("--ports", type=_range, default=chosen.ports, metavar="FIRST-LAST", help="of rank 0")
     add("--path-prefix", action="append", default=[], metavar="DIR", help="before jobs' PATH")
+    add("--library-path", action="append", default=[], metavar="DIR", help="libraries for jobs")
     add("--expose", action="append", default=[], metavar="DIR", help="show it to jobs")
     add(
         "--isolation",
@@ -115,6 +116,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
     """What was chosen for `run`."""
     state = arguments.state.absolute()
     path_prefix, expose = list(arguments.path_prefix), list(arguments.expose)
+    libraries = tuple(str(Path(folder).resolve()) for folder in arguments.library_path)
+    expose += libraries
     if arguments.own_python:
         path_prefix.append(f"{sys.prefix}/bin")
         expose += [sys.prefix, sys.base_prefix]
@@ -133,6 +136,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         job_uids=arguments.job_uids or None,
         ports=arguments.ports,
         path_prefix=tuple(path_prefix),
+        library_path=libraries,
         expose=tuple(expose),
         allow_file_git=arguments.allow_file_git,
         control_groups=not arguments.no_control_groups,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scheduler.agent.runtime.records import read_record, write_record
@@ -57,6 +57,7 @@ class Options:
     min_free_mib: int = 256
     job_uids: tuple[int, int] | None = (61_000, 64_999)
     path_prefix: tuple[str, ...] = ()
+    library_path: tuple[str, ...] = ()
     expose: tuple[str, ...] = ()
     allow_file_git: bool = False
     control_groups: bool = True
@@ -68,6 +69,15 @@ class Options:
     sandbox_network: bool = True
     data: tuple[str, ...] = ()
     data_every_s: float = 900.0
+
+
+def with_libraries(options: Options, folders: tuple[str, ...]) -> Options:
+    """Jobs look for libraries in `folders`, too, and are shown them."""
+    return replace(
+        options,
+        library_path=(*options.library_path, *folders),
+        expose=(*options.expose, *folders),
+    )
 
 
 def read_identity(state: Path) -> NodeIdentity:

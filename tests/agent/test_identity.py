@@ -196,6 +196,13 @@ def _may_mount() -> bool:
 
 
 @needs_root
+def test_who_asks_for_the_name_of_a_jobs_user_gets_one(portal: Portal, agent: Agent) -> None:
+    code = "import getpass; print(getpass.getuser())"
+    _, log = portal.outcome("alpha", assignment(command=("/usr/bin/python3", "-c", code)))
+    assert log.strip() == "trainyard"
+
+
+@needs_root
 def test_the_agents_own_python_can_be_lent_to_jobs(portal: Portal, agents: Any) -> None:
     agents("lender", "--own-python")
     code = "import sys, numpy; print(sys.prefix, numpy.arange(3).sum())"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from scheduler.agent.config import Options
 from scheduler.agent.gpus.face import Holding
 from scheduler.agent.gpus.simulated import SimulatedGpus
 from scheduler.agent.setup.environment import Places, shared_environment
@@ -12,7 +15,8 @@ PLACES = Places("/w", "/s", "/o", "/c", "")
 
 def environment(**changes):
     order = assignment("env", device_uuids=("GPU-1",), **changes)
-    return shared_environment(order, PLACES, master_port=1, path_prefix=(), network_interface="")
+    options = Options(Path(), Path(), library_path=("/opt/driver/lib64",))
+    return shared_environment(order, PLACES, options, master_port=1, user="trainyard")
 
 
 def test_a_part_is_told_its_share_of_the_card():
@@ -39,3 +43,9 @@ def test_a_card_of_several_is_nobodys_alone_and_works_for_all_of_them():
     uuid = gpus.inventory()[0].uuid
     sample = gpus.sample({uuid: both})[0]
     assert sample.fence is None and sample.gpu_percent > 60
+
+
+def test_it_finds_the_drivers_libraries_and_a_name():
+    found = environment()
+    assert found["LD_LIBRARY_PATH"] == "/opt/driver/lib64"
+    assert found["USER"] == found["LOGNAME"] == "trainyard"

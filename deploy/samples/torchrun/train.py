@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Train a small network with torchrun on any number of nodes, with the losses of a run on one.
 
+It trains on GPUs where PyTorch sees some (NCCL), else on the processor (gloo).
 Every step draws one batch for all ranks, of which each takes its share; DistributedDataParallel
 averages the gradients. So the losses are those of an uninterrupted run on one node, whatever
 number of nodes a resumed attempt has. A checkpoint holds weights, momentum and the step; rank 0
@@ -37,21 +38,22 @@ def main() -> int:
     asked_to_stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda got, _: asked_to_stop.append(got))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    device, meets = place()
+    dist.init_process_group(meets)
     rank, size = dist.get_rank(), dist.get_world_size()
     if BATCH % size:
         sys.exit(f"{size} ranks cannot share a batch of {BATCH}; take 1 to 6 ranks")
     torch.manual_seed(SEED)
     layers = [torch.nn.Linear(8, 24), torch.nn.Tanh(), torch.nn.Linear(24, 1)]
-    model = DistributedDataParallel(torch.nn.Sequential(*layers).double())
+    model = DistributedDataParallel(torch.nn.Sequential(*layers).double().to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    done = resume(os.environ.get("TRAINYARD_RESUME_FROM", ""), model, optimizer)
+    done = resume(os.environ.get("TRAINYARD_RESUME_FROM", ""), device, model, optimizer)
     begins = f"resumed after step {done}" if done else "a fresh start"
-    print(f"rank {rank} of {size}: {begins}", flush=True)
+    print(f"rank {rank} of {size} on {device} with {meets}: {begins}", flush=True)
     for step in range(done + 1, STEPS + 1):
-        loss = train_step(model, optimizer, step, rank, size)
+        loss = train_step(model, optimizer, step, device, range(rank, BATCH, size))
         # All ranks stop after the same step, whichever of them was asked first.
-        news = torch.tensor([loss, float(bool(asked_to_stop))], dtype=torch.float64)
+        news = torch.tensor([loss, bool(asked_to_stop)], dtype=torch.float64, device=device)
         dist.all_reduce(news)
         stops = bool(news[1] > 0)
         if rank == 0:
@@ -63,17 +65,30 @@ def main() -> int:
         time.sleep(STEP_S)
     dist.barrier()
     print(f"rank {rank} of {size}: done", flush=True)
+    dist.destroy_process_group()
     return 0
 
 
+def place() -> tuple[torch.device, str]:
+    """Where this rank trains, and the backend over which ranks meet there."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu"), "gloo"
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device, "nccl"
+
+
 def resume(
-    checkpoint: str, model: DistributedDataParallel, optimizer: torch.optim.Optimizer
+    checkpoint: str,
+    device: torch.device,
+    model: DistributedDataParallel,
+    optimizer: torch.optim.Optimizer,
 ) -> int:
     """Load what was kept; the number of steps that are done."""
     if not checkpoint:
         return 0
     # The job's own file. `weights_only` of torch 1.13 cannot read the numbers of an optimizer.
-    kept = torch.load(checkpoint)
+    kept = torch.load(checkpoint, map_location=device)
     model.load_state_dict(kept["model"])
     optimizer.load_state_dict(kept["optimizer"])
     return int(kept["step"])
@@ -83,12 +98,13 @@ def train_step(
     model: DistributedDataParallel,
     optimizer: torch.optim.Optimizer,
     step: int,
-    rank: int,
-    size: int,
+    device: torch.device,
+    share: range,
 ) -> float:
     """One step on this rank's share of the step's batch; gives the share's mean loss."""
     dice = torch.Generator().manual_seed(SEED * 1_000_003 + step)
-    inputs = torch.randn(BATCH, 8, generator=dice, dtype=torch.float64)[rank::size]
+    drawn = torch.randn(BATCH, 8, generator=dice, dtype=torch.float64)
+    inputs = drawn[share.start :: share.step].to(device)
     wanted = torch.sin(inputs[:, :1]) + 0.5 * inputs[:, 1:2] * inputs[:, 2:3]
     optimizer.zero_grad()
     loss = torch.nn.functional.mse_loss(model(inputs), wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scheduler.agent.gpus.driver import make_files
 from scheduler.agent.gpus.face import Fault, GpuProblem, Gpus, Holding
 from scheduler.agent.gpus.nvml import NvmlGpus
 from scheduler.agent.gpus.simulated import SimulatedGpus
@@ -18,4 +19,6 @@ def open_gpus(node_name: str, simulated: int, model: str, faults: Path | None = 
     """
     if simulated:
         return SimulatedGpus(node_name, simulated, model, faults)
-    return NvmlGpus()
+    gpus = NvmlGpus()
+    make_files()
+    return gpus

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scheduler.agent.gpus.driver import CONTROL_FILES
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
 from scheduler.agent.gpus.links import link_groups
 from scheduler.agent.gpus.mig import Instance, instances_of, is_in_mig_mode
@@ -21,7 +22,6 @@ _MAX_EVENTS = 64
 _NAMED_PROCESSES = 4
 # A driver keeps some memory of an idle card for itself: tens of MiB, a context takes hundreds.
 _LEFT_MIB = 256
-_CONTROL_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class NvmlGpus:
             for uuid, device in zip(self._uuids, self._devices, strict=True)
             if uuid in uuids
         ]
-        return (*found, *_CONTROL_FILES) if found else ()
+        return (*found, *CONTROL_FILES) if found else ()
 
     def check_command(self, uuid: str) -> tuple[str, ...]:
         """Writes and reads back memory of the device through the CUDA driver, in its own process.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from scheduler.agent.client import Client, ServerAway
 from scheduler.agent.config import NodeIdentity
-from scheduler.agent.gpus import GpuProblem, open_gpus
+from scheduler.agent.gpus import GpuProblem, Gpus, open_gpus
+from scheduler.agent.gpus.driver import library_folders, missing_files
 from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import remedy, try_sandbox
 from scheduler.agent.runtime import limits
@@ -20,6 +22,8 @@ from scheduler.agent.runtime import limits
 _MIN_FREE_MIB = 1024
 _MAX_SKEW_S = 30.0
 _TRIAL_UID = 64_999
+_CUDA_S = 120.0
+_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Finding:
 def inspect_node(state: Path, wish: NodeIdentity) -> Iterator[Finding]:
     """All findings about this node, in the order of what breaks first."""
     yield Finding("name", True, wish.name)
-    yield _gpus(wish)
+    yield from _gpus(wish)
     yield _disk(state)
     yield from _server(wish.server)
     yield _user()
@@ -48,20 +52,48 @@ def inspect_node(state: Path, wish: NodeIdentity) -> Iterator[Finding]:
     yield _git()
 
 
-def _gpus(wish: NodeIdentity) -> Finding:
+def _gpus(wish: NodeIdentity) -> Iterator[Finding]:
     if wish.simulated_gpus:
-        return Finding("gpus", None, f"{wish.simulated_gpus} simulated; the driver is not asked")
+        yield Finding("gpus", None, f"{wish.simulated_gpus} simulated; the driver is not asked")
+        return
     try:
         gpus = open_gpus(wish.name, 0, "")
     except GpuProblem as problem:
-        return Finding("gpus", False, str(problem))
+        yield Finding("gpus", False, str(problem))
+        return
     found = gpus.inventory()
     if not found:
-        return Finding(
-            "gpus", False, "the driver lists none; check `nvidia-smi -L` and the cabling"
-        )
+        yield Finding("gpus", False, "the driver lists none; check `nvidia-smi -L` and the cabling")
+        return
     models = ", ".join(sorted({device.model for device in found}))
-    return Finding("gpus", True, f"{len(found)} x {models}, driver {gpus.driver}")
+    yield Finding("gpus", True, f"{len(found)} x {models}, driver {gpus.driver}")
+    yield _cuda(gpus, [device.uuid for device in found if not device.parent])
+
+
+def _cuda(gpus: Gpus, uuids: list[str]) -> Finding:
+    """Each card tried out, as jobs find the driver: NVML answers where no program can use one."""
+    if missing := missing_files():
+        words = f"{', '.join(missing)}: not there; type `nvidia-modprobe -u -c 0` as root"
+        return Finding("cuda", False, words)
+    folders = library_folders()
+    environment = {"PATH": os.defpath, "LD_LIBRARY_PATH": ":".join(folders)}
+    for uuid in uuids:
+        try:
+            done = subprocess.run(
+                gpus.check_command(uuid),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_CUDA_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Finding("cuda", False, f"{uuid}: {error}")
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()[-_SHOWN:]
+            return Finding("cuda", False, f"{uuid}: {said or f'exit code {done.returncode}'}")
+    where = f"; jobs find the driver in {', '.join(folders)}" if folders else ""
+    return Finding("cuda", True, f"{len(uuids)} kept what was written to them{where}")
 
 
 def _disk(state: Path) -> Finding:

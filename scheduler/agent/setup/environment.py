@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from scheduler.agent.config import Options
 from scheduler.agent.runtime.notices import NOTICE_FILE
 from scheduler.wire.messages import Assignment
 
@@ -27,16 +28,17 @@ class Places:
 def shared_environment(
     assignment: Assignment,
     places: Places,
+    options: Options,
     *,
     master_port: int,
-    path_prefix: tuple[str, ...],
-    network_interface: str,
+    user: str,
     network: bool = True,
 ) -> dict[str, str]:
     """What all local processes share. A user's variable never replaces one of ours.
 
     Without `network` there is only a loopback of the job's own: its processes meet there.
     """
+    network_interface = options.network_interface
     if not network:
         assignment = replace(assignment, addresses=(_LOOPBACK,))
         network_interface = "lo"
@@ -50,13 +52,18 @@ def shared_environment(
     if network_interface:
         fixed["NCCL_SOCKET_IFNAME"] = fixed["GLOO_SOCKET_IFNAME"] = network_interface
     base = {
-        "PATH": ":".join((*path_prefix, *_SYSTEM_PATH)),
+        "PATH": ":".join((*options.path_prefix, *_SYSTEM_PATH)),
         "HOME": places.work,
+        # Who asks for the name of a user id without an account, as torch.compile does, fails.
+        "USER": user,
+        "LOGNAME": user,
         "LANG": "C.UTF-8",
         "TMPDIR": places.scratch,
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(_threads(assignment)),
     }
+    if options.library_path:
+        base["LD_LIBRARY_PATH"] = ":".join(options.library_path)
     return {**base, **assignment.launch.env, **fixed}
 
 

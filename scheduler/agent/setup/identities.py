@@ -21,6 +21,14 @@ _SHARED_S = 0.1
 _PATIENCE_S = 30.0
 
 
+def name_of(uid: int | None) -> str:
+    """The name of the account, of our own for None; of an id without one a name for all."""
+    try:
+        return pwd.getpwuid(os.geteuid() if uid is None else uid).pw_name
+    except KeyError:
+        return "trainyard"
+
+
 class NoFreeUid(Exception):
     """Every id of the configured range is taken."""
 

@@ -31,7 +31,7 @@ from scheduler.agent.setup.folders import (
     make_passable,
 )
 from scheduler.agent.setup.git import GIT_SETTINGS, GitRules
-from scheduler.agent.setup.identities import UidBook, give, make_own, seed_of
+from scheduler.agent.setup.identities import UidBook, give, make_own, name_of, seed_of
 from scheduler.agent.setup.patches import clean_patch
 from scheduler.agent.setup.private import Fetch, Private, make_private
 from scheduler.agent.setup.problems import SetupProblem, SetupStopped
@@ -100,9 +100,9 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     env = shared_environment(
         assignment,
         places,
+        options,
         master_port=ground.master_port,
-        path_prefix=options.path_prefix,
-        network_interface=options.network_interface,
+        user=name_of(uid),
         network=options.sandbox_network or not ground.sandbox,
     )
     env |= session_environment(launch, root)
