@@ -1,45 +1,23 @@
-"""Real devices: inventory, samples, and that a job sees exactly the cards it was granted."""
+"""Real devices through NVML: inventory, samples, faults, the check, what a program sees."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
-import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from scheduler.agent.gpus import GpuProblem, Holding, NvmlGpus
+from scheduler.agent.config import NodeIdentity
+from scheduler.agent.gpus import Holding, NvmlGpus
+from scheduler.agent.node.preflight import inspect_node
+from scheduler.states import Trouble
+from tests.gpu.seeing import seen
 
 pytestmark = pytest.mark.gpu
 
-COUNT_DEVICES = """
-import ctypes
-cuda = ctypes.CDLL("libcuda.so.1")
-assert cuda.cuInit(0) in (0, 100), "cuInit"
-count = ctypes.c_int(0)
-cuda.cuDeviceGetCount(ctypes.byref(count))
-found = []
-for index in range(count.value):
-    device, name = ctypes.c_int(), (ctypes.c_ubyte * 16)()
-    cuda.cuDeviceGet(ctypes.byref(device), index)
-    cuda.cuDeviceGetUuid_v2(ctypes.byref(name), device)
-    digits = bytes(name).hex()
-    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-    found.append("GPU-" + "-".join(parts))
-print(" ".join(found))
-"""
-
-
-@pytest.fixture(scope="module")
-def gpus() -> NvmlGpus:
-    try:
-        found = NvmlGpus()
-    except GpuProblem as problem:
-        pytest.skip(f"no NVML device: {problem}")
-    if not found.inventory():
-        pytest.skip("no NVML device: the driver lists none")
-    return found
+Command = tuple[str, ...]
 
 
 def test_the_inventory_is_plausible(gpus: NvmlGpus) -> None:
@@ -63,27 +41,71 @@ def test_samples_are_plausible_and_name_the_holder(gpus: NvmlGpus) -> None:
         assert 1 < sample.power_watts < 3000 and 0 < sample.temperature_c < 120
 
 
-def visible(devices: str) -> list[str]:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        pytest.skip("no CUDA library: libcuda.so.1 cannot be loaded")
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": devices}
+def visible(on_card: tuple[str, ...], devices: str) -> list[str]:
+    """What a program sees that was granted `devices`, without Trainyard between."""
     done = subprocess.run(
-        [sys.executable, "-c", COUNT_DEVICES],
-        env=environment,
+        on_card,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": devices},
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    return done.stdout.split()
+    return seen(done.stdout)
 
 
-def test_a_program_sees_exactly_the_granted_device(gpus: NvmlGpus) -> None:
+def test_a_program_sees_exactly_the_granted_device(gpus: NvmlGpus, on_card: Command) -> None:
     for device in gpus.inventory():
-        assert visible(device.uuid) == [device.uuid]
+        assert visible(on_card, device.uuid) == [device.uuid]
 
 
-def test_a_program_without_a_grant_sees_none(gpus: NvmlGpus) -> None:
-    assert visible("") == []
+def test_a_program_without_a_grant_sees_none(gpus: NvmlGpus, on_card: Command) -> None:
+    assert visible(on_card, "") == []
+
+
+def test_an_idle_card_has_no_faults_and_passes_its_check(gpus: NvmlGpus) -> None:
+    assert gpus.faults(()) == ()
+    for device in gpus.inventory():
+        done = subprocess.run(gpus.check_command(device.uuid), capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    assert gpus.faults(()) == ()
+
+
+def test_the_preflight_tries_each_card(gpus: NvmlGpus, tmp_path: Path) -> None:
+    wish = NodeIdentity("http://127.0.0.1:9", 0, "node", "", "")
+    found = {one.what: one for one in inspect_node(tmp_path, wish)}
+    assert found["gpus"].is_ok and gpus.driver in found["gpus"].detail
+    assert found["cuda"].is_ok, found["cuda"]
+
+
+def test_what_no_job_holds_is_seen_and_told(gpus: NvmlGpus, on_card: Command) -> None:
+    device = gpus.inventory()[0]
+    environment = {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": device.uuid,
+        "MIB": "2048",
+        "SECONDS": "60",
+    }
+    with subprocess.Popen(on_card, env=environment, stdout=subprocess.PIPE, text=True) as stranger:
+        try:
+            assert stranger.stdout is not None
+            assert any(line.startswith("holds") for line in stranger.stdout)
+            (fault,) = gpus.faults(())
+            assert (fault.uuid, fault.kind) == (device.uuid, Trouble.NOT_RELEASED)
+            assert str(stranger.pid) in fault.detail
+            assert gpus.faults({device.uuid}) == ()
+            assert gpus.sample({})[0].memory_used_mib >= 2048
+        finally:
+            stranger.kill()
+    assert gpus.faults(()) == ()
+
+
+def test_a_look_at_a_card_takes_little(gpus: NvmlGpus) -> None:
+    """It is taken every second; the figure stands in the README."""
+    began = time.perf_counter()
+    for _ in range(50):
+        gpus.sample({})
+        gpus.faults(())
+    each_ms = (time.perf_counter() - began) / 50 / len(gpus.inventory()) * 1000
+    print(f"a sample and a look for faults: {each_ms:.2f} ms a card")
+    assert each_ms < 50
