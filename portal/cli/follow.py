@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -50,19 +51,24 @@ def logs(
         bool, typer.Option("--raw", help="Let all escape sequences through to the terminal.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help='Print {"line": n, "text": "…"} for each line.')
+        bool,
+        typer.Option(
+            "--json",
+            help='Print {"line": n, "text": "…"} for each line; with -f as they come, from 1 again '
+            "where another attempt follows.",
+        ),
     ] = False,
 ) -> None:
     """Print a job's log; -f goes on as it grows."""
-    with Api(load_config()) as api, closing(LogWriter(is_raw=is_raw)) as writer:
-        if as_json or tail:
-            after = _print_lines(api, job, attempt, rank, tail, as_json, writer)
-            if is_followed and not as_json:
-                follow(api, job, attempt=attempt, rank=rank, offset=after, writer=writer)
-        elif is_followed:
-            follow(api, job, attempt=attempt, rank=rank, writer=writer)
-        else:
-            _print_all(api, job, attempt, rank, writer)
+    with Api(load_config()) as api:
+        place = _tail(api, job, attempt, rank, tail) if tail else _Place(attempt)
+        writer = LineWriter(place.line) if as_json else LogWriter(is_raw=is_raw)
+        with closing(writer):
+            if is_followed:
+                stays = attempt is not None
+                follow(api, job, rank=rank, place=place, stays=stays, writer=writer)
+            else:
+                _print_all(api, job, rank, place, writer)
         if exit_status:
             finish(until_end(api, job), quiet=True)
 
@@ -79,10 +85,12 @@ def wait(
         finish(until_end(api, job, timeout_s=timeout_s), as_json=as_json)
 
 
-def finish(job: dict[str, Any], *, as_json: bool = False, quiet: bool = False) -> None:
+def finish(
+    job: dict[str, Any], *, as_json: bool = False, is_compact: bool = False, quiet: bool = False
+) -> None:
     """Say how the job ended and leave with the exit code that mirrors it."""
     if as_json:
-        print_json(job)
+        print_json(job, is_compact=is_compact)
     elif not quiet:
         sentence = (job["end"] or {}).get("sentence", "")
         print_line(f"Job {job['id']} {job['shown_state']}. {sentence}")
@@ -92,7 +100,7 @@ def finish(job: dict[str, Any], *, as_json: bool = False, quiet: bool = False) -
 def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[str, Any]:
     """The job once it is final; raises Failure (exit code 124) when `timeout_s` pass before."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    patience = _Patience()
+    patience = Patience()
     while True:
         left = HOLD_JOB_S if deadline is None else max(0.0, deadline - time.monotonic())
         try:
@@ -111,26 +119,63 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
             time.sleep(0.1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where to read on: a byte of an attempt's log, and the line it lies in. No attempt: the
+    latest."""
+
+    attempt: int | None = None
+    offset: int = 0
+    line: int = 1
+
+
+class LineWriter:
+    """Log bytes to standard output as JSON, an object for each line once it is whole."""
+
+    def __init__(self, line: int = 1) -> None:
+        self._line = line
+        self._held = bytearray()
+
+    def write(self, raw: bytes) -> None:
+        """Print the lines that `raw` completes; the rest waits."""
+        self._held += raw
+        if b"\n" in raw:
+            *lines, self._held = self._held.split(b"\n")
+            for line in lines:
+                self._print(line)
+
+    def end(self) -> None:
+        """The log has ended: what waits is its last line."""
+        if self._held:
+            self._print(self._held)
+        self._held, self._line = bytearray(), 1
+
+    def close(self) -> None:
+        """A line that is not whole is none yet."""
+
+    def _print(self, line: bytearray) -> None:
+        text = line.decode("utf-8", "replace")
+        print_json({"line": self._line, "text": text}, is_compact=True)
+        self._line += 1
+
+
 def follow(
     api: Api,
     number: int,
     *,
-    attempt: int | None = None,
+    writer: LogWriter | LineWriter,
     rank: int = 0,
-    offset: int = 0,
-    writer: LogWriter | None = None,
+    place: _Place = _Place(),
+    stays: bool = False,
 ) -> None:
-    """Print the log as it grows, until the job has ended and all of it was printed.
+    """Print the log from `place` on as it grows, until the job has ended and all was printed.
 
     A server that goes away for a while is waited for; the offset makes sure that nothing is lost
-    or printed twice. When the job is tried again, the next attempt's log follows.
+    or printed twice. When the job is tried again, the next attempt's log follows, unless this
+    `stays` with the attempt it began with.
     """
-    if writer is None:
-        with closing(LogWriter()) as own:
-            follow(api, number, attempt=attempt, rank=rank, offset=offset, writer=own)
-        return
-    patience = _Patience()
-    current = attempt
+    patience = Patience()
+    current, offset = place.attempt, place.offset
     while True:
         try:
             reply = api.get_raw(
@@ -149,14 +194,15 @@ def follow(
         offset = int(reply.headers["X-Log-Next"])
         if reply.headers["X-Log-Complete"] != "1":
             continue
-        following = None if attempt else _next_attempt(api, number, current or 0, patience)
+        writer.end()
+        following = None if stays else _next_attempt(api, number, current or 0, patience)
         if following is None:
             return
         say(f"Attempt {current} has ended; attempt {following} follows.")
         current, offset = following, 0
 
 
-def _next_attempt(api: Api, number: int, current: int, patience: _Patience) -> int | None:
+def _next_attempt(api: Api, number: int, current: int, patience: Patience) -> int | None:
     """The attempt after `current`, None when the job ended with it."""
     wait_s = 0
     while True:
@@ -174,51 +220,30 @@ def _next_attempt(api: Api, number: int, current: int, patience: _Patience) -> i
         wait_s = 2
 
 
-def _print_all(api: Api, number: int, attempt: int | None, rank: int, writer: LogWriter) -> None:
-    offset, current = 0, attempt
+def _print_all(
+    api: Api, number: int, rank: int, place: _Place, writer: LogWriter | LineWriter
+) -> None:
+    offset, current = place.offset, place.attempt
     while True:
         reply = api.get_raw(f"/jobs/{number}/log/raw/", attempt=current, rank=rank, offset=offset)
-        if not reply.content:
-            return
-        current = current or int(reply.headers["X-Log-Attempt"])
+        current = current or int(reply.headers["X-Log-Attempt"]) or None
         offset = int(reply.headers["X-Log-Next"])
         writer.write(reply.content)
+        if reply.headers["X-Log-Complete"] == "1":
+            writer.end()
+            return
+        if not reply.content:
+            return
 
 
-def _print_lines(
-    api: Api,
-    number: int,
-    attempt: int | None,
-    rank: int,
-    tail: int | None,
-    as_json: bool,
-    writer: LogWriter,
-) -> int:
-    """Print lines, the last `tail` or all; returns the size of the log they came from."""
-    first: int | None = None
-    current = attempt
-    while True:
-        last = tail if first is None else None
-        page = api.get(
-            f"/jobs/{number}/log/",
-            attempt=current,
-            rank=rank,
-            tail=last,
-            from_line=None if last else first,
-            count=None if last else 5000,
-        )
-        current = current or page["attempt"]
-        for line, text in enumerate(page["lines"], start=page["first_line"]):
-            if as_json:
-                print_json({"line": line, "text": text}, is_compact=True)
-            else:
-                writer.write(text.encode() + b"\n")
-        if tail or not page["lines"]:
-            return int(page["size"])
-        first = page["next_line"]
+def _tail(api: Api, number: int, attempt: int | None, rank: int, count: int) -> _Place:
+    """Where the last `count` lines begin. Their bytes are read from there: an answer holds no more
+    than so many lines, and no line without its end."""
+    page = api.get(f"/jobs/{number}/log/", attempt=attempt, rank=rank, tail=count)
+    return _Place(page["attempt"], page["offset"], page["first_line"])
 
 
-class _Patience:
+class Patience:
     """How long to put up with a server that is away: five minutes in a row."""
 
     def __init__(self) -> None:
@@ -243,7 +268,7 @@ class _Patience:
 
 def until_set_end(api: Api, number: int) -> dict[str, Any]:
     """The array once all its tasks have ended; asked for every few seconds."""
-    patience = _Patience()
+    patience = Patience()
     while True:
         try:
             one: dict[str, Any] = api.get(f"/sets/{number}/")
@@ -256,10 +281,10 @@ def until_set_end(api: Api, number: int) -> dict[str, Any]:
         time.sleep(SET_EVERY_S)
 
 
-def finish_set(one: dict[str, Any], *, as_json: bool) -> None:
+def finish_set(one: dict[str, Any], *, as_json: bool, is_compact: bool = False) -> None:
     """Say how the array ended: 0 if all tasks succeeded, 1 if one failed, 130 if cancelled."""
     if as_json:
-        print_json(one)
+        print_json(one, is_compact=is_compact)
     else:
         counts = ", ".join(f"{count} {state}" for state, count in one["counts"].items() if count)
         print_line(f"Set {one['id']} has ended: {counts}.")

@@ -107,7 +107,12 @@ class How:
     ] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check it and price it.")] = False
     is_followed: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show its log until it ends; mirror its end.")
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Show its log until it ends; mirror its end. --json: line by line.",
+        ),
     ] = False
     is_awaited: Annotated[bool, typer.Option("--wait", help="Wait for its end and mirror it.")] = (
         False

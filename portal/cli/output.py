@@ -222,12 +222,16 @@ class LogWriter:
         sys.stdout.write(harmless(text))
         sys.stdout.flush()
 
-    def close(self) -> None:
-        """Nothing more comes: what waited is text."""
+    def end(self) -> None:
+        """Nothing more comes of this log: what waited is text."""
         if not self._is_plain:
             sys.stdout.write(harmless(self._held + self._decoder.decode(b"", final=True)))
             sys.stdout.flush()
             self._held = ""
+
+    def close(self) -> None:
+        """Let nothing wait any longer."""
+        self.end()
 
 
 def harmless(text: str) -> str:

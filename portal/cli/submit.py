@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,7 @@ from portal.cli.client import Api
 from portal.cli.composing.convert import is_batch_script, read_batch
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
-from portal.cli.output import moment, money, price, print_json, print_line, say, span
+from portal.cli.output import LogWriter, moment, money, price, print_json, print_line, say, span
 from portal.cli.session import AsJson
 
 
@@ -92,10 +93,12 @@ def _stay(api: Api, job: dict[str, Any], *, is_followed: bool, as_json: bool) ->
     if job["set"]:
         if is_followed:
             say("An array has a log for each task; this waits for the end of all.")
-        follow.finish_set(follow.until_set_end(api, job["set"]), as_json=as_json)
+        done = follow.until_set_end(api, job["set"])
+        follow.finish_set(done, as_json=as_json, is_compact=is_followed)
     if is_followed:
-        follow.follow(api, job["id"])
-    follow.finish(follow.until_end(api, job["id"]), as_json=as_json)
+        with closing(follow.LineWriter() if as_json else LogWriter()) as writer:
+            follow.follow(api, job["id"], writer=writer)
+    follow.finish(follow.until_end(api, job["id"]), as_json=as_json, is_compact=is_followed)
 
 
 def say_submitted(job: dict[str, Any], *, quiet: bool) -> None:

@@ -29,8 +29,9 @@ class LogWindow:
     """A run of whole lines as raw bytes.
 
     `next_line` is the line to ask for next; a last line without its line end is included only
-    when the log is complete. `is_complete`: no more bytes will come. `arrivals`: lines in order,
-    each with the time at which it and those up to the next one were whole here.
+    when the log is complete. `is_complete`: no more bytes will come. `offset`: where `first_line`
+    begins, or the log ends before it. `arrivals`: lines in order, each with the time at which it
+    and those up to the next one were whole here.
     """
 
     placement: Placement
@@ -40,13 +41,14 @@ class LogWindow:
     total_lines: int
     size: int
     is_complete: bool
+    offset: int
     arrivals: tuple[tuple[int, datetime], ...] = ()
 
 
 def get_readable_placement(
     viewer: User, job: Job, attempt_number: int | None = None, rank: int = 0
 ) -> Placement | None:
-    """The stream to read; the latest attempt by default, None when nothing was placed yet.
+    """The stream to read; the latest attempt by default, None before the job's nodes are chosen.
 
     Raises Forbidden for people who may see the job but not its log, NotFound for an attempt or
     rank that does not exist.
@@ -58,7 +60,8 @@ def get_readable_placement(
     if attempt_number is not None:
         placements = placements.filter(attempt__number=attempt_number)
     placement = placements.order_by("-attempt__number").first()
-    if placement is None and (attempt_number is not None or rank):
+    is_odd = attempt_number is not None or rank >= job.nodes
+    if placement is None and (is_odd or (rank and job.attempts.exists())):
         raise NotFound("This job has no such attempt or rank.")
     return placement
 
@@ -131,10 +134,11 @@ def read_lines(
     read = None if pieces is None else _window_among(pieces, from_line, count)
     whole = pieces_of_window(placement, from_line, count) if read is None else read
     text, arrivals = _bytes_of(whole)
-    raw, complete_lines = b"", 0
-    if arrivals:
-        start = _start_of_line(text, from_line - arrivals[0][0])
-        raw, complete_lines = _cut(text[start:] if start is not None else b"", count)
+    raw, complete_lines, offset = b"", 0, placement.log_size
+    start = _start_of_line(text, from_line - arrivals[0][0]) if arrivals else None
+    if start is not None:
+        raw, complete_lines = _cut(text[start:], count)
+        offset = whole[0].offset + start
     is_complete = log_is_complete(placement)
     at_end = from_line + complete_lines > placement.log_lines
     if complete_lines == 0 and len(raw) >= MAX_WINDOW_BYTES // 2:
@@ -153,6 +157,7 @@ def read_lines(
         total_lines=placement.log_lines,
         size=placement.log_size,
         is_complete=is_complete,
+        offset=offset,
         arrivals=tuple(arrivals),
     )
 

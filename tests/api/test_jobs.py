@@ -154,7 +154,8 @@ def test_a_run_job_shows_attempt_log_samples_and_cost(program, alice, cluster, p
     log = caller.get(f"/jobs/{job.pk}/log/?from_line=2&count=5").json()
     assert log["lines"] == ["two", "\ufffdthree"]
     assert (log["next_line"], log["is_complete"], log["size"]) == (4, False, size)
-    assert caller.get(f"/jobs/{job.pk}/log/?tail=1").json()["lines"] == ["\ufffdthree"]
+    tail = caller.get(f"/jobs/{job.pk}/log/?tail=1").json()
+    assert (tail["lines"], tail["offset"]) == (["\ufffdthree"], 8)
     raw = caller.get(f"/jobs/{job.pk}/log/raw/?offset=4")
     assert raw.content == b"two\n\xffthree\n"
     assert (raw["X-Log-Next"], raw["X-Log-Complete"]) == (str(size), "0")
@@ -172,6 +173,10 @@ def test_a_run_job_shows_attempt_log_samples_and_cost(program, alice, cluster, p
     assert cost["cost"] == "0.1000000000"
     problem_of(caller.get(f"/jobs/{job.pk}/log/?attempt=2"), 404)
     problem_of(caller.get(f"/jobs/{job.pk}/log/?rank=1"), 404)
+    later = scenes.submit(alice, project, nodes=2)
+    raw = caller.get(f"/jobs/{later.pk}/log/raw/?rank=1")
+    assert (raw["X-Log-Attempt"], raw["X-Log-Complete"]) == ("0", "0")
+    problem_of(caller.get(f"/jobs/{later.pk}/log/raw/?rank=2"), 404)
     assert caller.get(f"/jobs/{job.pk}/samples/").json() == {"items": []}
 
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +57,23 @@ class Shell:
         end = words.index("--") if "--" in words else len(words)
         words = (*words[:end], "--json", *words[end:])
         return json.loads(self.run(*words, code=code, timeout_s=timeout_s)[0])
+
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def portal_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    """`portal_is(answer)`: `answer` is the portal of this process, and no pause lasts."""
+
+    def make(answer: Answer) -> None:
+        monkeypatch.setenv("TRAINYARD_SERVER", "https://portal.example.org")
+        monkeypatch.setenv("TRAINYARD_TOKEN", "ty_x")
+        client = partial(httpx.Client, transport=httpx.MockTransport(answer))
+        monkeypatch.setattr("portal.cli.client.httpx.Client", client)
+        monkeypatch.setattr("time.sleep", lambda _s: None)
+
+    return make
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from portal.cli.client import Api
 from portal.cli.config import Config, load_config
 from portal.cli.exits import NOT_ALLOWED, UNREACHABLE, Failure
-from portal.cli.follow import _next_attempt, _Patience
+from portal.cli.follow import Patience, _next_attempt
 from portal.cli.output import JOB_HEADS, LogWriter, harmless, print_table
 
 pytestmark = pytest.mark.once
@@ -79,7 +79,7 @@ def test_the_next_attempt_is_waited_for_through_an_outage(monkeypatch):
         said = answers.pop(0)
         return httpx.Response(said) if isinstance(said, int) else httpx.Response(200, json=said)
 
-    assert _next_attempt(api(answer), 7, 1, _Patience()) == 2
+    assert _next_attempt(api(answer), 7, 1, Patience()) == 2
 
 
 def test_the_environment_is_enough(tmp_path, monkeypatch):

@@ -134,6 +134,15 @@ def test_before_anything_was_placed(client, alice, yard):
     assert client.get(reverse("jobs:log_download", args=[yard.queued.pk])).status_code == 404
 
 
+def test_of_a_gang_that_waits_each_rank_has_a_log_to_come(client, alice, yard, project):
+    gang = scenes.submit(alice, project, name="gang", nodes=2)
+    client.force_login(alice)
+    text = client.get(reverse("jobs:logs", args=[gang.pk]), {"rank": 1}).content.decode()
+    assert "The log begins when the job starts" in text and "no such attempt" not in text
+    assert client.get(reverse("jobs:log_lines", args=[gang.pk]), {"rank": 1}).content == b""
+    assert client.get(reverse("jobs:log_lines", args=[gang.pk]), {"rank": 2}).status_code == 404
+
+
 def test_each_rank_has_its_log(client, alice, yard, project):
     job = scenes.submit(alice, project, name="gang", nodes=2)
     attempt = scenes.start(job, yard.cluster.node(1), yard.cluster.node(2))

@@ -162,6 +162,9 @@ def test_windows_equal_the_lines_of_the_whole(stream, pieces, from_line, count):
     assert window.raw == b"".join(expected)
     assert window.next_line == from_line + len(expected)
     assert window.total_lines == len(lines)
+    assert window.offset == (
+        len(b"".join(lines[: from_line - 1])) if from_line <= len(lines) + 1 else len(whole)
+    )
 
 
 def test_the_last_line_without_an_end_shows_once_the_log_is_complete(stream):

@@ -27,7 +27,8 @@ RANK = Query("rank", int, "Which node's stream, from 0.")
 
 
 class LogLines(serializers.Serializer[Any]):
-    """Whole lines from `first_line` on; go on at `next_line`. What is not UTF-8 shows as U+FFFD."""
+    """Whole lines from `first_line` on, at most 2 MiB of them; go on at `next_line`, or with their
+    bytes at `offset`, where `first_line` begins. What is not UTF-8 shows as U+FFFD."""
 
     attempt = serializers.IntegerField(allow_null=True)
     rank = serializers.IntegerField()
@@ -35,6 +36,7 @@ class LogLines(serializers.Serializer[Any]):
     lines = serializers.ListField(child=serializers.CharField())
     next_line = serializers.IntegerField()
     total_lines = serializers.IntegerField()
+    offset = serializers.IntegerField()
     size = serializers.IntegerField()
     is_complete = serializers.BooleanField()
 
@@ -142,7 +144,7 @@ class JobLog(ApiView):
             RANK,
             Query("from_line", int, "The first line to read, from 1."),
             Query("count", int, f"How many lines, 1 to {logs.MAX_LINES}; 500 by default."),
-            Query("tail", int, "Instead: the last so many lines."),
+            Query("tail", int, "Instead: from the last so many lines on."),
         ],
         reply=LogLines,
     )
@@ -163,7 +165,7 @@ def _show_window(window: logs.LogWindow | None, job: Job, rank: int, first: int)
     if window is None:
         return {
             "attempt": None, "rank": rank, "first_line": first, "lines": [], "next_line": first,
-            "total_lines": 0, "size": 0, "is_complete": job.state in FINAL_JOB_STATES,
+            "total_lines": 0, "offset": 0, "size": 0, "is_complete": job.state in FINAL_JOB_STATES,
         }  # fmt: skip
     lines = window.raw.decode("utf-8", "replace").split("\n")
     if lines and not lines[-1]:
@@ -175,6 +177,7 @@ def _show_window(window: logs.LogWindow | None, job: Job, rank: int, first: int)
         "lines": lines,
         "next_line": window.next_line,
         "total_lines": window.total_lines,
+        "offset": window.offset,
         "size": window.size,
         "is_complete": window.is_complete,
     }

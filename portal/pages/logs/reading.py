@@ -45,11 +45,11 @@ def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
     except Invalid as refused:
         ask, problems = LogAsk(None, 0, None, WINDOW), [refused.detail]
     try:
-        placement = stream_among(attempts, ask.attempt, ask.rank)
+        placement = stream_among(job, attempts, ask.attempt, ask.rank)
     except NotFound:
         problems.append("This job has no such attempt or rank; this is the latest attempt.")
         ask = LogAsk(None, 0, None, WINDOW)
-        placement = stream_among(attempts, None, 0)
+        placement = stream_among(job, attempts, None, 0)
     context = job_frame(viewer, header) | {
         "tab": "logs",
         "now": timezone.now(),

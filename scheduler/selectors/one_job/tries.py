@@ -78,14 +78,15 @@ def hand_over(owner: models.Model, name: str, rows: list[Any]) -> None:
 
 
 def stream_among(
-    tries: Sequence[Attempt], attempt_number: int | None, rank: int
+    job: Job, tries: Sequence[Attempt], attempt_number: int | None, rank: int
 ) -> Placement | None:
     """Equals `get_readable_placement` for tries of `tries_in`; raises NotFound."""
     found = None
     for attempt in tries:
         if attempt_number in (None, attempt.number):
             found = next((one for one in attempt.placements.all() if one.rank == rank), found)
-    if found is None and (attempt_number is not None or rank):
+    is_odd = attempt_number is not None or rank >= job.nodes
+    if found is None and (is_odd or (rank and tries)):
         raise NotFound("This job has no such attempt or rank.")
     return found
 
