@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,6 +55,24 @@ class Api:
             params["wait"] = int(wait_s)
         timeout = httpx.Timeout(_ANSWER_S + wait_s, connect=_CONNECT_S)
         return self._send("GET", path, params=params, timeout=timeout)
+
+    def stream(self, path: str, take: Callable[[bytes], object]) -> None:
+        """Hand the bytes at `path` to `take`, a piece at a time; where they break off go on there,
+        so often without a byte as other calls are tried."""
+        done, left = 0, _TRIES
+        while True:
+            answer = self._send("GET", path, params={"offset": done}, stream=True)
+            try:
+                for piece in answer.iter_bytes():
+                    take(piece)
+                    done, left = done + len(piece), _TRIES
+                return
+            except httpx.HTTPError as error:
+                left -= 1
+                if not left:
+                    raise self._unreachable(error) from None
+            finally:
+                answer.close()
 
     def first(self, path: str, limit: int, **query: Any) -> tuple[list[Any], bool]:
         """Up to `limit` rows of a list, page by page, and whether there are more."""
@@ -114,11 +132,17 @@ class Api:
             time.sleep(0.3 * (tries - left))
         raise AssertionError("unreachable")
 
-    def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """What the server answers, after the pauses it asks for: it has done nothing until then."""
+    def _answer(
+        self, method: str, path: str, *, stream: bool = False, **more: Any
+    ) -> httpx.Response:
+        """What the server answers, after the pauses it asks for: it has done nothing until then.
+        With `stream` the bytes of a success are still to be read."""
         until = time.monotonic() + _PATIENCE_S
         while True:
-            answer = self._http.request(method, path, **more)
+            request = self._http.build_request(method, path, **more)
+            answer = self._http.send(request, stream=stream)
+            if not answer.is_success:
+                answer.read()
             pause = answer.headers.get("Retry-After", "") if answer.status_code == 429 else ""
             if not pause.isdigit() or time.monotonic() + int(pause) > until:
                 return answer

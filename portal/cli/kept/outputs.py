@@ -11,7 +11,7 @@ import typer
 
 from portal.cli.client import Api
 from portal.cli.config import load_config
-from portal.cli.exits import Failure
+from portal.cli.exits import TRY_AGAIN, Failure
 from portal.cli.follow import Number
 from portal.cli.output import print_json, print_line, print_table
 from portal.cli.session import AsJson
@@ -41,12 +41,23 @@ def outputs(
             done.append({**one, "path": str(_fetch(api, job, one, below))})
     if as_json:
         print_json({"items": done})
-        return
+    else:
+        _tell(found, done)
+    if arriving := [one["name"] for one in found if one["state"] == "arriving"]:
+        raise Failure(
+            f"{len(arriving)} of {len(found)} files are still on their way from the node.",
+            code=TRY_AGAIN,
+            details=arriving,
+            remedy="Fetch them in a moment, with the same command.",
+        )
+
+
+def _tell(found: list[dict[str, Any]], done: list[dict[str, Any]]) -> None:
     for one in done:
         print_line(f"{one['path']}: {one['size']} bytes")
-    missing = [one for one in found if one["state"] != "whole"]
-    for one in missing:
-        print_line(f"not there: {one['name']}: {one['problem'] or one['state']}")
+    for one in found:
+        if one["state"] not in ("whole", "arriving"):
+            print_line(f"not there: {one['name']}: {one['problem'] or one['state']}")
     if not found:
         print_line("This job has left no files.")
 
@@ -74,11 +85,31 @@ def _fetch(api: Api, job: int, one: dict[str, Any], folder: Path) -> Path:
             f"{one['name']!r} is no name for a file here.", remedy="Fetch it by hand, by its id."
         )
     target = folder.joinpath(*parts)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    content = api.get_raw(f"/jobs/{job}/outputs/{one['id']}/").content
-    if hashlib.sha256(content).hexdigest() != one["sha256"]:
-        raise Failure(f"{one['name']}: it did not arrive as it was sent.", remedy="Try again.")
-    fresh = target.with_name(f".{target.name}.part")
-    fresh.write_bytes(content)
-    fresh.replace(target)
+    # No longer than any name may be.
+    fresh = target.with_name(f".trainyard-{one['id']}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _write(api, job, one, fresh)
+            fresh.replace(target)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        raise Failure(
+            f"{target} cannot be written: {error.strerror}.",
+            remedy="Make room there, or name another folder after --download.",
+        ) from None
     return target
+
+
+def _write(api: Api, job: int, one: dict[str, Any], target: Path) -> None:
+    digest = hashlib.sha256()
+    with target.open("wb") as file:
+
+        def take(piece: bytes) -> None:
+            digest.update(piece)
+            file.write(piece)
+
+        api.stream(f"/jobs/{job}/outputs/{one['id']}/", take)
+    if digest.hexdigest() != one["sha256"]:
+        raise Failure(f"{one['name']}: it did not arrive as it was sent.", remedy="Try again.")
