@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,10 +90,13 @@ def show(number: Number, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def forget(number: Number) -> None:
+def forget(number: Number, as_json: AsJson = False) -> None:
     """Delete a scenario and its answer."""
     with Api(load_config()) as api:
         api.delete(f"/simulator/{number}/")
+    if as_json:
+        print_json({"id": number})
+        return
     print_line(f"Scenario {number} is forgotten.")
 
 
@@ -100,27 +105,37 @@ def result(
     number: Number,
     of: Annotated[str, typer.Option(help="base (as it is) or changed.")] = "changed",
     output: To = None,
+    as_json: AsJson = False,
 ) -> None:
     """What became of its jobs, as a trace (CSV) that the simulator reads again."""
     with Api(load_config()) as api:
-        _write(api.get_raw(f"/simulator/{number}/trace/", of=of).text, output)
+        _write(api.get_raw(f"/simulator/{number}/trace/", of=of).text, output, as_json)
 
 
 @app.command()
-def trace(pool: InPool = "", hours: Hours = 24, output: To = None) -> None:
+def trace(pool: InPool = "", hours: Hours = 24, output: To = None, as_json: AsJson = False) -> None:
     """What really ran in the last hours, as a trace (CSV): no names of people or jobs."""
     with Api(load_config()) as api:
-        _write(api.get_raw("/simulator/trace/", pool=pool or None, hours=hours).text, output)
+        found = api.get_raw("/simulator/trace/", pool=pool or None, hours=hours)
+        _write(found.text, output, as_json)
 
 
-def _write(text: str, output: Path | None) -> None:
+def _write(text: str, output: Path | None, as_json: bool) -> None:
+    """The trace to a file, or to standard output: as JSON, its rows by the names of the columns."""
+    rows = list(csv.DictReader(io.StringIO(text))) if as_json else []
     if output is None:
-        typer.echo(text, nl=False)
+        if as_json:
+            print_json(rows)
+        else:
+            typer.echo(text, nl=False)
         return
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{output} cannot be written: {error}") from None
+    if as_json:
+        print_json({"file": str(output), "jobs": len(rows)})
+        return
     print_line(f"{max(0, text.count(chr(10)) - 1)} jobs in {output}.")
 
 

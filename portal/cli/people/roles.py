@@ -68,8 +68,12 @@ def confirm(username: Username, role: Role, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def take(username: Username, role: Role) -> None:
+def take(username: Username, role: Role, as_json: AsJson = False) -> None:
     """Take a role away, or withdraw one that waits (administrators)."""
+    taken = {"username": username, "role": role}
     with Api(load_config()) as api:
-        api.post("/roles/take/", {"username": username, "role": role})
+        api.post("/roles/take/", taken)
+    if as_json:
+        print_json(taken)
+        return
     print_line(f"{username} is no longer {role}.")

@@ -64,7 +64,7 @@ def set_secret(
 
 
 @app.command()
-def delete(name: Name, project: Project = "") -> None:
+def delete(name: Name, project: Project = "", as_json: AsJson = False) -> None:
     """Forget a secret; jobs that name it fail from then on."""
     with Api(load_config()) as api:
         found = [
@@ -78,6 +78,9 @@ def delete(name: Name, project: Project = "") -> None:
                 remedy="See the names with: trainyard secrets",
             )
         api.delete(f"/secrets/{found[0]['id']}/")
+    if as_json:
+        print_json(found[0])
+        return
     print_line(f"{name} is deleted.")
 
 

@@ -90,10 +90,13 @@ def change(
 
 
 @app.command()
-def remove(number: Number) -> None:
+def remove(number: Number, as_json: AsJson = False) -> None:
     """Forget it, its secret and its deliveries."""
     with Api(load_config()) as api:
         api.delete(f"/webhooks/{number}/")
+    if as_json:
+        print_json({"id": number})
+        return
     print_line(f"Webhook {number} is removed.")
 
 
@@ -116,9 +119,15 @@ def _delivery_cells(one: dict[str, Any]) -> list[object]:
 
 
 @app.command()
-def again(number: Annotated[int, typer.Argument(help="The delivery, as listed.")]) -> None:
+def again(
+    number: Annotated[int, typer.Argument(help="The delivery, as listed.")],
+    as_json: AsJson = False,
+) -> None:
     """Send a delivery again, whatever became of it."""
     with Api(load_config()) as api:
         row = api.post(f"/webhooks/deliveries/{number}/again/")
+    if as_json:
+        print_json(row)
+        return
     when = "once the webhook is resumed" if row.get("is_paused") else "within half a minute"
     print_line(f"Delivery {row['id']} to {row['host']} is sent {when}.")

@@ -110,18 +110,24 @@ def connect_url(number: Number, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def keep(number: Number) -> None:
+def keep(number: Number, as_json: AsJson = False) -> None:
     """Set its idle clock back."""
     with Api(load_config()) as api:
-        api.post(f"/sessions/{number}/keep/", {})
+        found = api.post(f"/sessions/{number}/keep/", {})
+    if as_json:
+        print_json(found)
+        return
     print_line(f"The idle clock of session {number} starts anew.")
 
 
 @app.command()
-def stop(number: Number) -> None:
+def stop(number: Number, as_json: AsJson = False) -> None:
     """End it."""
     with Api(load_config()) as api:
         job = api.post(f"/jobs/{number}/cancel/", {})
+    if as_json:
+        print_json(job)
+        return
     print_line(f"Session {number} is {job['state']}.")
 
 
