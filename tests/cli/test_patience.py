@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
+from portal.cli.__main__ import run
 from portal.cli.client import Api
 from portal.cli.config import Config
 from portal.cli.exits import TRY_AGAIN, Failure
@@ -61,3 +63,29 @@ def test_it_does_not_wait_for_an_hour_or_for_words(server, pause):
     with Api(Config(server.address, "ty_x")) as api, pytest.raises(Failure) as refused:
         api.post("/jobs/")
     assert (refused.value.code, server.calls) == (TRY_AGAIN, 1)
+
+
+@pytest.mark.parametrize("words", ["session start --project v/d --wait", "simulate ask nodes=3"])
+def test_who_waits_is_told_the_number_and_waits_through_an_outage(portal_is, capsys, words):
+    """Seven calls without an answer are more than one call tries, and less than five minutes."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path.removeprefix('/api/v1')}")
+        waits = {"id": 7, "name": "shell", "state": "queued", "actions": [], "progress": "waiting"}
+        if request.method == "POST" and len(asked) == 1:
+            return httpx.Response(200, json=waits)
+        is_first_ticket = "ticket" in asked[-1] and asked.count(asked[-1]) == 1
+        if 2 < len(asked) < 10 or is_first_ticket:
+            return httpx.Response(503)
+        if len(asked) < 10:
+            return httpx.Response(200, json=waits)
+        done = {"actions": ["connect"], "progress": "empty", "answer": {}, "url": "https://in"}
+        return httpx.Response(200, json=waits | done)
+
+    portal_is(answer)
+    assert run(words.split()) == 0
+    out, err = capsys.readouterr()
+    assert "7" in err + out and "Trying again" in err
+    if "session" in words:
+        assert out == "https://in\n" and err.startswith("Session 7 'shell' is queued")

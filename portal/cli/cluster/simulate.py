@@ -13,6 +13,7 @@ import typer
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.exits import TRY_AGAIN, Failure
+from portal.cli.follow import Patience
 from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
@@ -71,14 +72,18 @@ def ask(
     body = {"pool": pool, "hours": hours, "changes": changes, "name": name}
     with Api(load_config()) as api:
         found = api.post("/simulator/", body)
-        until = time.monotonic() + _LONGEST_S
+        until, patience = time.monotonic() + _LONGEST_S, Patience()
         while wait and found["progress"] in ("waiting", "running"):
             if time.monotonic() > until:
                 raise Failure(
                     f"Scenario {found['id']} still waits; look at it later.", code=TRY_AGAIN
                 )
             time.sleep(_STEP_S)
-            found = api.get(f"/simulator/{found['id']}/")
+            try:
+                found = api.get(f"/simulator/{found['id']}/")
+                patience.renew()
+            except Failure as failure:
+                patience.bear(failure)
     _say(found, as_json)
 
 

@@ -13,6 +13,7 @@ from portal.cli import spec
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
+from portal.cli.follow import Patience
 from portal.cli.output import ago, print_json, print_line, print_table, say
 from portal.cli.session import AsJson
 
@@ -64,6 +65,8 @@ def start(
         if not project:
             document["project"] = spec.usual_project(api)
         job = api.submit("/jobs/", json.dumps(document).encode(), "application/json")
+        if is_awaited:
+            say(f"Session {job['id']} {job['name']!r} is {job['state']}; this waits until it runs.")
         ticket = _awaited(api, job["id"]) if is_awaited else None
     if as_json:
         print_json({**job, "connect": ticket})
@@ -132,11 +135,18 @@ def stop(number: Number, as_json: AsJson = False) -> None:
 
 
 def _awaited(api: Api, number: int) -> dict[str, Any]:
+    """A ticket once it runs. A server that goes away for a while is waited for."""
+    patience = Patience()
     while True:
-        one = api.get(f"/sessions/{number}/")
-        if "connect" in one["actions"]:
-            ticket: dict[str, Any] = api.post(f"/sessions/{number}/ticket/", {})
-            return ticket
+        try:
+            one = api.get(f"/sessions/{number}/")
+            if "connect" in one["actions"]:
+                ticket: dict[str, Any] = api.post(f"/sessions/{number}/ticket/", {})
+                return ticket
+        except Failure as failure:
+            patience.bear(failure)
+            continue
+        patience.renew()
         if one["state"] in ("succeeded", "failed", "cancelled"):
             raise Failure(
                 f"Session {number} is {one['state']}.", remedy=f"Type: trainyard why {number}"
