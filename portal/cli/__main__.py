@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any, TextIO
 
 import typer
 
@@ -15,7 +17,7 @@ from portal.cli.changing.turns import reorder
 from portal.cli.cluster import bookings, datasets, pools, simulate
 from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
-from portal.cli.exits import OK, Failure
+from portal.cli.exits import OK, READER_GONE, Failure
 from portal.cli.kept import outputs
 from portal.cli.output import print_failure
 from portal.cli.people import audit, deputies, quota, roles, secrets, teams, webhooks
@@ -89,13 +91,47 @@ def run(words: Sequence[str]) -> int:
     return OK
 
 
+class ReaderGone(Exception):
+    """Whoever read what this prints, as `head` does, has gone."""
+
+
+class _Output(io.FileIO):
+    """A file that ends the program when nobody reads it, whoever writes to it.
+
+    A BrokenPipeError would be caught on its way, by libraries that end with 1. The signal that ends
+    other tools is no way either: a connection that a server closes would send it as well.
+    """
+
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            # What still waits goes there, rather than nowhere with a complaint.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            raise ReaderGone from None
+
+
+def _output(stream: TextIO) -> TextIO:
+    """The same stream; what it has no sign for is no reason to end, a reader that has gone is."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = _Output(stream.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors="replace",
+        line_buffering=stream.line_buffering,
+    )
+
+
 def main() -> None:
     """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        # What a terminal has no sign for is no reason to end.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    sys.exit(run(sys.argv[1:]))
+    sys.stdout, sys.stderr = _output(sys.stdout), _output(sys.stderr)
+    try:
+        code = run(sys.argv[1:])
+    except ReaderGone:
+        code = READER_GONE
+    sys.exit(code)
 
 
 if __name__ == "__main__":

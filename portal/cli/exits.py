@@ -15,6 +15,7 @@ UNREACHABLE = 69  # the server does not answer, or answers nonsense
 TRY_AGAIN = 75  # not your fault: busy server, lost node, preempted job
 TIMED_OUT = 124
 CANCELLED = 130
+READER_GONE = 141  # as of a tool that SIGPIPE ended
 
 _OF_STATUS = {401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT}
 _TRY_AGAIN_STATUSES = frozenset({408, 429, 502, 503, 504})

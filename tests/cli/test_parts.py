@@ -59,6 +59,16 @@ def test_all_parts_are_read_and_an_older_server_is_asked_for_none(shell, address
     assert [one["slug"] for one in shell.json("roles")] == ["a", "b"]
 
 
+@pytest.mark.parametrize("words", [("teams",), ("teams", "--json"), ("--help",), ("nonsense",)])
+def test_it_ends_quietly_when_nobody_reads_it(shell, address, words):
+    shell.variables |= {"TRAINYARD_SERVER": address, "TRAINYARD_TOKEN": "ty_x"}
+    process = shell.start(*words)
+    (process.stderr if words == ("nonsense",) else process.stdout).close()
+    assert process.wait(60) == 141
+    rest = process.stdout if words == ("nonsense",) else process.stderr
+    assert rest.read() == ""
+
+
 @pytest.mark.parametrize("name", ["jobs", "sets"])
 def test_a_list_that_ends_at_its_limit_says_so_and_never_in_its_output(shell, address, name):
     shell.variables |= {"TRAINYARD_SERVER": address, "TRAINYARD_TOKEN": "ty_x"}
