@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from portal.cli.__main__ import app
+from portal.cli.__main__ import app, run
 from portal.cli.composing.convert import read_batch
 
 
@@ -41,6 +41,21 @@ def test_a_template_names_what_the_script_does_not(monkeypatch, said, held, expe
     raw = read_batch("/x/run.sbatch", b"", Portal(**said), even_if_lost=False, held=held)
     assert json.loads(raw) == {"script": "echo \U0001f600\n", **expected}
     assert "\U0001f600".encode() in raw
+
+
+@pytest.mark.parametrize(
+    ("begin", "until", "said"),
+    [
+        ("0001-01-01", "+2h", "--from: '0001-01-01' is no time"),
+        ("soon", "+2h", "--from: 'soon' is no time"),
+        ("9999-12-30T00:00Z", "+9d", "--until: '+9d' is no time"),
+        ("+1h", "0001-01-01", "--until: '0001-01-01' is no time"),
+        ("+1h", "", "--until: '' is no time"),
+    ],
+)
+def test_a_booking_beyond_the_calendar_names_its_option(capsys, begin, until, said):
+    assert run(["bookings", "add", "v/d", "--from", begin, "--until", until]) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [("--days", "999999999"), ("--hours", "nan"), ("--hours", "inf")])

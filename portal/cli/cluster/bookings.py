@@ -57,13 +57,13 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Book nodes for the jobs of a team or project (who leads it)."""
-    begin = moment(from_at, datetime.now(UTC))
+    begin = moment(from_at, datetime.now(UTC), "--from")
     body: dict[str, Any] = {
         "owner": owner,
         "pool": pool,
         "nodes": nodes,
         "from_at": begin.isoformat(),
-        "until_at": moment(until, begin).isoformat(),
+        "until_at": moment(until, begin, "--until").isoformat(),
         "gpus_per_node": gpus_per_node or 0,
         "gpu_model": gpu_model,
         "name": name,
@@ -88,10 +88,11 @@ def edit(
         now = api.get(f"/bookings/{number}/")
         begin = datetime.fromisoformat(now["from_at"])
         if from_at is not None:
-            begin = moment(from_at, datetime.now(UTC))
+            begin = moment(from_at, datetime.now(UTC), "--from")
+        end = None if until is None else moment(until, begin, "--until")
         changes = {
             "from_at": begin.isoformat() if from_at is not None else None,
-            "until_at": moment(until, begin).isoformat() if until is not None else None,
+            "until_at": end.isoformat() if end else None,
             "nodes": nodes,
             "gpus_per_node": gpus_per_node,
             "note": note,
@@ -109,16 +110,20 @@ def cancel(number: Number, as_json: AsJson = False) -> None:
         _say(api.post(f"/bookings/{number}/cancel/"), as_json)
 
 
-def moment(text: str, since: datetime) -> datetime:
-    """A moment with its zone: `+2h` after `since`, else ISO 8601; local if it names no zone."""
+def moment(text: str, since: datetime, option: str) -> datetime:
+    """A moment with its zone: `+2h` after `since`, else ISO 8601; local if it names no zone.
+
+    Raises Failure that names the option, also for a time beyond the calendar in a zone of use.
+    """
     span = _SPAN.fullmatch(text.strip())
-    if span:
-        return since + timedelta(**{_UNITS[span[2]]: int(span[1])})
     try:
+        if span:
+            return since + timedelta(**{_UNITS[span[2]]: int(span[1])})
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise Failure(f"{text!r} is no time; write 2026-11-27T18:00 or +2h.") from None
-    return found if found.tzinfo else found.astimezone()
+        return found if found.tzinfo else found.astimezone()
+    except (ValueError, OverflowError):
+        words = f"{option}: {text!r} is no time; write 2026-11-27T18:00 or +2h."
+        raise Failure(words) from None
 
 
 def _say(booking: dict[str, Any], as_json: bool) -> None:
