@@ -110,9 +110,14 @@ class Api:
         """Take something away."""
         return self._json(self._send("DELETE", path, tries=1))
 
-    def submit(self, path: str, content: bytes, kind: str, *, key: str = "", **query: Any) -> Any:
-        """Send a job. An idempotency key goes along, so trying again cannot submit it twice."""
+    def submit(
+        self, path: str, content: bytes, kind: str, *, key: str = "", typed: str = "", **query: Any
+    ) -> Any:
+        """Send a job. An idempotency key goes along, so trying again cannot submit it twice;
+        `typed` is how a begin was written that counts from now."""
         headers = {"Content-Type": kind, "Idempotency-Key": key or uuid.uuid4().hex}
+        if typed:
+            headers["Idempotency-Begin"] = typed
         params = {name: value for name, value in query.items() if value is not None}
         return self._json(self._send("POST", path, params=params, content=content, headers=headers))
 

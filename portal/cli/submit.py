@@ -39,11 +39,13 @@ def submit(
             project, even_if_lost = given["project"] or "", given["even_if_lost"]
             raw = read_batch(file, raw, api, project=project, even_if_lost=even_if_lost, held=held)
         content, kind = spec.content_of(file, raw, fields, command, api, held)
-        query = {"template": template or None}
+        query: dict[str, Any] = {"template": template or None}
         if given["dry_run"]:
             _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1, **query), as_json)
             return
-        job = api.submit("/jobs/", content, kind, key=key, **query)
+        begin = given["begin"]
+        typed = "".join(begin.split()) if begin.startswith("+") else ""
+        job = api.submit("/jobs/", content, kind, key=key, typed=typed, **query)
         if is_followed or given["is_awaited"]:
             _stay(api, job, is_followed=is_followed, as_json=as_json)
     if as_json:

@@ -65,17 +65,18 @@ def submit_job(
     rerun_of: JobSet | None = None,
     now: datetime | None = None,
     seen: Seen | None = None,
+    typed_begin: str = "",
 ) -> Submitted:
     """Accept a job, or say what is wrong with it; once accepted it is never lost.
 
     Of an array the first task is returned; its set is `job_set`. `seen` is what other submits of
-    the same transaction have read. Raises SpecInvalid for anything a
-    person can mend, IdempotencyConflict when the key came with another spec.
+    the same transaction have read, `typed_begin` as in `digest_of`. Raises SpecInvalid for anything
+    a person can mend, IdempotencyConflict when the key came with another spec.
     """
     now = now or timezone.now()
     if len(idempotency_key) > MAX_KEY:
         raise SpecInvalid([SpecProblem("idempotency_key", f"is longer than {MAX_KEY} characters")])
-    digest = digest_of(spec)
+    digest = digest_of(spec, typed_begin)
     if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
         return Submitted(known, is_new=False)
     is_first, seen = seen is None, seen or Seen()
@@ -103,9 +104,11 @@ def submit_job(
     return Submitted(job, is_new=True)
 
 
-def digest_of(spec: JobSpec) -> str:
-    """What tells one spec from another under the same key."""
-    return hashlib.sha256(json.dumps(spec.document(), sort_keys=True).encode()).hexdigest()
+def digest_of(spec: JobSpec, typed_begin: str = "") -> str:
+    """What tells one spec from another under the same key: of a begin that counted from the submit
+    how it was typed, such as `+2h`, for its moment is another one each time."""
+    document = spec.document() | ({"begin": typed_begin} if typed_begin else {})
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def _known(actor: User, key: str, digest: str, now: datetime) -> Job | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from scheduler.models import Job
 from tests import scenes
@@ -71,6 +73,26 @@ def test_the_same_key_and_body_is_the_same_job(program, alice, cluster, spec):
     other = caller.post("/jobs/", {**spec, "name": "other"}, HTTP_IDEMPOTENCY_KEY="k-1")
     problem_of(other, 422, "idempotency_key_reused")
     assert Job.objects.count() == 1
+
+
+def test_a_begin_that_counts_from_now_is_compared_as_it_was_typed(program, alice, cluster, spec):
+    caller, day = program(alice), timezone.now() + timedelta(days=1)
+
+    def submit(minute: int, typed: str | None = "+2h"):
+        begin = (day + timedelta(minutes=minute)).isoformat()
+        more = {} if typed is None else {"HTTP_IDEMPOTENCY_BEGIN": typed}
+        return caller.post("/jobs/", {**spec, "begin": begin}, HTTP_IDEMPOTENCY_KEY="k-2", **more)
+
+    first, second = submit(0), submit(5)
+    assert (first.status_code, second.status_code) == (201, 200)
+    shown = second.json()
+    assert (shown["id"], shown["spec"]["begin"]) == (
+        first.json()["id"],
+        first.json()["spec"]["begin"],
+    )
+    problem_of(submit(5, "+3h"), 422, "idempotency_key_reused")
+    problem_of(submit(0, None), 422, "idempotency_key_reused")
+    problem_of(submit(0, "+2 h"), 400, "bad_header")
 
 
 def test_a_key_belongs_to_one_user(program, alice, bob, cluster, spec):

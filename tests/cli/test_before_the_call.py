@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -24,6 +25,7 @@ class Portal:
         return [{"path": "vision/digits", "may_submit": True}]
 
 
+AT = "2026-12-31T08:00:00Z"
 _NAMED = {"name": "mine", "project": "v/d"}
 
 
@@ -62,3 +64,19 @@ def test_a_booking_beyond_the_calendar_names_its_option(capsys, begin, until, sa
 def test_a_request_for_no_time_that_is_known_is_refused(words):
     said = CliRunner().invoke(app, ["requests", "ask", "v/d", "1", "--why", "w", *words])
     assert said.exit_code == 2 and words[0] in said.output
+
+
+@pytest.mark.parametrize(("begin", "typed"), [("+2h", "+2h"), ("+1d 2h", "+1d2h"), (AT, None)])
+def test_a_begin_that_counts_from_now_goes_along_as_it_was_typed(portal_is, begin, typed):
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        job = {"id": 7, "name": "true", "state": "held", "pool": "default"}
+        return httpx.Response(201, json=job)
+
+    portal_is(answer)
+    words = ["submit", "-p", "v/d", "--key", "k", "--begin", begin, "--script", __file__]
+    assert run(words) == 0
+    assert sent[0].headers.get("Idempotency-Begin") == typed
+    assert json.loads(sent[0].content)["begin"].endswith("Z")

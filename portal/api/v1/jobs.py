@@ -47,6 +47,11 @@ IDEMPOTENCY = Header(
     "Any text of up to 128 visible ASCII characters; repeating a request with the same key and "
     "body within a day answers with the same job.",
 )
+TYPED_BEGIN = Header(
+    "Idempotency-Begin",
+    "How `begin` was typed where it counts from the moment of the call, such as +2h: under the "
+    "same key this is compared, not the moment. Written as the key is.",
+)
 IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
 
 
@@ -72,14 +77,17 @@ class Bulk(serializers.Serializer[Any]):
 
 def idempotency_key(request: Request) -> str:
     """The header's value, empty when absent; raises BadRequest."""
-    text = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    return _visible(request, IDEMPOTENCY)
+
+
+def _visible(request: Request, header: Header) -> str:
+    text = request.headers.get(header.name)
     if text is None:
         return ""
     if not _KEY.fullmatch(text):
+        words = "must be 1 to 128 visible ASCII characters"
         raise BadRequest(
-            "Idempotency-Key must be 1 to 128 visible ASCII characters.",
-            code="bad_header",
-            errors=[("Idempotency-Key", "must be 1 to 128 visible ASCII characters")],
+            f"{header.name} {words}.", code="bad_header", errors=[(header.name, words)]
         )
     return str(text)
 
@@ -137,7 +145,7 @@ class Jobs(ApiView):
         "Submit a job",
         scope="jobs:write",
         query=[Query("dry_run", bool, "1: only say what a submit would meet."), TEMPLATE],
-        headers=[IDEMPOTENCY],
+        headers=[IDEMPOTENCY, TYPED_BEGIN],
         body={"application/json": JobSpec, "application/yaml": JobSpec},
         reply=JobDetail,
         status=201,
@@ -147,6 +155,7 @@ class Jobs(ApiView):
         """201 with the job; 200 when the idempotency key had brought it before, or for a dry run
         (a Quote). 422 names every field that is wrong, or that a template does not allow."""
         actor, key = viewer_of(request), idempotency_key(request)
+        typed = _visible(request, TYPED_BEGIN)
         version = template_of(request)
         spec = spec_within(version, document_of(request.data))
         if flag(request, "dry_run"):
@@ -154,7 +163,8 @@ class Jobs(ApiView):
             return Response(show_quote(quote_job(actor=actor, spec=spec, template=template), spec))
         refuse_fast(limits.SUBMIT, actor.pk)
         submit = submitting(version)
-        return _opened(request, submit(actor=actor, spec=spec, idempotency_key=key))
+        made = submit(actor=actor, spec=spec, idempotency_key=key, typed_begin=typed)
+        return _opened(request, made)
 
 
 class JobsInBulk(ApiView):

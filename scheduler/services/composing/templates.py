@@ -132,6 +132,7 @@ def submit_from_template(
     cloned_from: Job | None = None,
     rerun_of: JobSet | None = None,
     now: datetime | None = None,
+    typed_begin: str = "",
 ) -> Submitted:
     """As `submit_job`, within the template's rules; raises SpecInvalid for what they forbid."""
     refuse_outside(version, spec)
@@ -143,6 +144,7 @@ def submit_from_template(
         cloned_from=cloned_from,
         rerun_of=rerun_of,
         now=now,
+        typed_begin=typed_begin,
     )
     if submitted.is_new:
         TemplateUse.objects.create(job=submitted.job, version=version, used_at=now)
