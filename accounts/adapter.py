@@ -28,7 +28,7 @@ from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, transaction
-from django.db.models import BigIntegerField, Case, QuerySet, Subquery, Value, When
+from django.db.models import BigIntegerField, Case, F, QuerySet, Subquery, Value, When
 from django.db.models.functions import Cast, Concat, Substr
 from django.dispatch import receiver
 from django.http import HttpRequest
@@ -86,6 +86,7 @@ class SessionStore(DatabaseStore):
     _person: User | None = None
     _ends_at: datetime | None = None
     _is_due = False
+    _is_stored = False
 
     def encode(self, session_dict: dict[str, Any]) -> str:
         """Whose it is, then Django's signed text; 0 for nobody."""
@@ -106,7 +107,12 @@ class SessionStore(DatabaseStore):
         began = data.setdefault(BEGAN, int(now.timestamp()))
         row = super().create_model_instance(data)
         row.expire_date = min(row.expire_date, _end_of(began, now))
-        return row
+        return _as_stored(row, now) if self._is_stored else row
+
+    def save(self, must_create: bool = False) -> None:
+        """As Django's, which knows nothing of keys that are due or end."""
+        self._is_stored = not must_create
+        super().save(must_create)
 
     def load(self) -> dict[str, Any]:
         """As Django's; the person is kept for `person_of`."""
@@ -243,6 +249,17 @@ def _marked(number: str, old: str, new: str, *, session_key: str = "", **more: A
     rows = rows.filter(session_key=session_key) if session_key else rows
     text = Concat(Value(number + new), Substr("session_data", _DIGITS + 2))
     return rows.update(session_data=text, **more)
+
+
+def _as_stored(row: AbstractBaseSession, now: datetime) -> AbstractBaseSession:
+    """To be written over what is there: meanwhile its key may be due, or have got its last seconds,
+    which a request that came with it earlier neither forgets nor prolongs."""
+    due = row.session_data[:_DIGITS] + _DUE
+    stays = When(session_data__startswith=due, then=Value(due + row.session_data[_DIGITS + 1 :]))
+    lasts = When(expire_date__gt=now + GRACE, then=Value(row.expire_date))
+    row.session_data = Case(stays, default=Value(row.session_data))
+    row.expire_date = Case(lasts, default=F("expire_date"))
+    return row
 
 
 def _with_session(key: str, now: datetime) -> QuerySet[User]:

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.adapter import BEGAN, GRACE
+from accounts.adapter import BEGAN, GRACE, SessionStore
 from accounts.services import change_role, give_role
 from portal.live.session import keep_signed_in, user_of_session
 from tests.factories import PASSWORD
@@ -166,6 +166,26 @@ class TestRoles:
         Session.objects.filter(session_key=old).update(expire_date=timezone.now())
         client.cookies[settings.SESSION_COOKIE_NAME] = old
         assert client.get("/jobs/", **PAGE).status_code == 302
+
+    def test_the_old_key_lives_no_longer_for_what_is_saved_with_it(self, client, root, alice):
+        client.force_login(alice)
+        old = client.session.session_key
+        under_way = SessionStore(old)
+        under_way["begun"] = "before the new role"
+        give_role(actor=root, user=alice, role="auditor")
+        under_way.save()
+        client.get("/jobs/", **PAGE)
+        assert client.cookies[settings.SESSION_COOKIE_NAME].value != old
+        for one in (under_way, SessionStore(old)):
+            one["more"] = "with the old key"
+            one.save()
+            row = Session.objects.get(session_key=old)
+            assert row.expire_date <= timezone.now() + GRACE
+            assert SessionStore(old)["more"] == "with the old key"
+        under_way.cycle_key()
+        assert Session.objects.get(
+            session_key=under_way.session_key
+        ).expire_date > timezone.now() + timedelta(minutes=119)
 
     def test_so_does_another_role_in_a_team_and_nobody_else_is_touched(
         self, client, lead, alice, bob, team
