@@ -17,7 +17,7 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from accounts.errors import Forbidden
-from accounts.models import AuditEvent, Project, Team, User
+from accounts.models import ApiToken, AuditEvent, Project, Team, User
 from accounts.origin import current_origin
 
 # The first word of an action says whose concern it is, beside the team's.
@@ -149,12 +149,17 @@ def record_refusal(
     ).values_list("after", flat=True)[:_MOST_IN_A_SPAN]
     if len(lately) == _MOST_IN_A_SPAN or written(after) in lately:
         return None
-    about = Subject("job", label=f"a job with the fields {', '.join(names)}")
+    label = f"a job with the fields {', '.join(names)}"
+    about = Subject("job", label=label, team_id=actor.service_team_id)
     return record(actor, REFUSAL, about, after=after, now=now)
 
 
 def subject_of(row: models.Model) -> Subject:
-    """Kind, id, name and team of a row; the team is its own, its project's or itself."""
+    """Kind, id, name and team of a row; the team is its own, its project's or itself.
+
+    A program's account and its tokens are its team's. A person's tokens are their own, also those
+    that are bound to a project: what is kept of them names addresses.
+    """
     return Subject(
         kind=str(row._meta.model_name),
         id=str(row.pk),
@@ -173,6 +178,10 @@ def _team_of(row: models.Model) -> int | None:
         return row.pk
     if isinstance(row, Project):
         return row.team_id
+    if isinstance(row, ApiToken):
+        row = row.user
+    if isinstance(row, User):
+        return row.service_team_id
     found: int | None = getattr(row, "team_id", None)
     if found is None and getattr(row, "project_id", None) is not None:
         found = row.project.team_id  # type: ignore[attr-defined]

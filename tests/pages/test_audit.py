@@ -11,11 +11,21 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.errors import Forbidden, Invalid
-from accounts.models import AuditEvent
-from accounts.services import rename_team
-from accounts.services.audit import Subject, record
+from accounts.models import AuditEvent, Role
+from accounts.services import (
+    authenticate_token,
+    end_service_account,
+    issue_service_token,
+    issue_token,
+    make_service_account,
+    rename_team,
+    revoke_service_token,
+    revoke_token,
+)
+from accounts.services.audit import Subject, record, record_refusal
 from accounts.trail import Key, Wanted, each_event, events_for, page_of_events
 from portal.reports.diffs import changes
+from tests import factories
 from tests.accounts.settling import sealed_in_the_end
 from tests.pages.raw_words import raw_words
 
@@ -47,6 +57,35 @@ def test_everybody_sees_their_part(story, root, lead, operator, alice, finance, 
     for nobody in (alice, finance, carol):
         with pytest.raises(Forbidden):
             events_for(nobody, Wanted())
+
+
+def test_leads_see_what_is_done_to_and_by_their_teams_programs(root, team, other_team, lead):
+    account = make_service_account(actor=root, team=team, name="ci")
+    wanted = {"account": account, "name": "t", "scopes": ["jobs:read"], "networks": ["192.0.2.9"]}
+    token, secret = issue_service_token(actor=root, **wanted)
+    assert authenticate_token(secret, address="198.51.100.1") is None
+    record_refusal(actor=account, fields=["owner"])
+    revoke_service_token(actor=root, token=token)
+    end_service_account(actor=root, account=account)
+    assert seen_by(lead) >= {
+        "service_account.make",
+        "token.issue",
+        "token.refuse",
+        "job.refuse",
+        "token.revoke",
+        "service_account.end",
+    }
+    theirs = factories.member("dora", other_team, Role.LEAD, by=root)
+    assert not seen_by(theirs) & {"service_account.make", "token.issue", "job.refuse"}
+
+
+def test_where_a_persons_tokens_are_good_for_is_no_leads_to_see(lead, alice, root, project):
+    wanted = {"name": "home", "scopes": ["jobs:read"], "networks": ["192.0.2.9"]}
+    token, secret = issue_token(actor=alice, project=project, **wanted)
+    assert authenticate_token(secret, address="198.51.100.1") is None
+    revoke_token(actor=alice, token=token)
+    assert seen_by(root, actor="alice") == {"token.issue", "token.refuse", "token.revoke"}
+    assert seen_by(lead, actor="alice") == set()
 
 
 @pytest.mark.parametrize(
