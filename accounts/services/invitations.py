@@ -43,7 +43,8 @@ def invite(
     still_open = team.invitations.filter(
         accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now
     )
-    still_open.filter(email__iexact=email).update(revoked_at=now)
+    for older in still_open.filter(email__iexact=email).order_by("pk"):
+        _withdraw(actor, older, now, reason="Another one for the same address takes its place.")
     if still_open.count() >= MAX_OPEN:
         raise Invalid(
             f"The team has {MAX_OPEN} open invitations; withdraw one first.", field="email"
@@ -78,22 +79,29 @@ def revoke_invitation(
 ) -> Invitation:
     """Withdraw an invitation. Raises Conflict for one that was accepted or withdrawn before."""
     check_role(actor, invitation.team, invitation.role)
+    if not _withdraw(actor, invitation, now or timezone.now()):
+        was = "accepted" if invitation.accepted_at else "withdrawn"
+        raise Conflict(f"This invitation has been {was} already.")
+    return invitation
+
+
+def _withdraw(actor: User, invitation: Invitation, now: datetime, reason: str = "") -> bool:
+    """Whether it was open until now; then it is on record."""
     still_open = Invitation.objects.filter(
         pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True
     )
-    is_withdrawn = still_open.update(revoked_at=now or timezone.now())
+    is_withdrawn = still_open.update(revoked_at=now)
     invitation.refresh_from_db()
-    if not is_withdrawn:
-        was = "accepted" if invitation.accepted_at else "withdrawn"
-        raise Conflict(f"This invitation has been {was} already.")
-    record(
-        actor,
-        "invitation.revoke",
-        _invitation(invitation),
-        before={"role": invitation.role},
-        on_behalf_of=on_behalf_of(actor, "manage_team", invitation.team),
-    )
-    return invitation
+    if is_withdrawn:
+        record(
+            actor,
+            "invitation.revoke",
+            _invitation(invitation),
+            before={"role": invitation.role},
+            on_behalf_of=on_behalf_of(actor, "manage_team", invitation.team),
+            reason=reason,
+        )
+    return bool(is_withdrawn)
 
 
 @transaction.atomic
@@ -105,7 +113,8 @@ def accept_invitation(
     password: str = "",
     now: datetime | None = None,
 ) -> User:
-    """Join the team, as `user` or as a new person; the invitation is spent.
+    """Join the team, as `user` or as a new person; the invitation is spent. Who is in the team
+    already keeps their role, and that one is on record.
 
     Raises NotFound for an unknown, used, revoked or expired invitation, and for one whose sender
     may not give this role any more; Forbidden for a deputy's own; Invalid for what a person can
@@ -122,7 +131,15 @@ def accept_invitation(
     )
     if not still_open.update(accepted_at=now):
         raise Conflict("This invitation has just been used or withdrawn.")
-    if not invitation.team.memberships.filter(user=user).exists():
-        join(actor=user, team=invitation.team, user=user, role=invitation.role)
-    record(user, "invitation.accept", _invitation(invitation), after={"role": invitation.role})
+    membership = invitation.team.memberships.filter(user=user).first()
+    is_there = membership is not None
+    if membership is None:
+        membership = join(actor=user, team=invitation.team, user=user, role=invitation.role)
+    record(
+        user,
+        "invitation.accept",
+        _invitation(invitation),
+        after={"role": membership.role},
+        reason="They were in the team already and keep their role." if is_there else "",
+    )
     return user

@@ -8,15 +8,19 @@ role may, so it shows nothing that they could not see.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.utils import timezone
 
 from accounts.errors import Forbidden, Invalid
-from accounts.models import OrganisationRole, Role, Team, User
+from accounts.models import AuditEvent, OrganisationRole, Role, Team, User
 from accounts.permissions import can
 from accounts.policy import ORGANISATION, TEAM
-from accounts.services.audit import Subject, record
+from accounts.services.audit import Subject, record, written
+
+# Requests that began before its end was told are over by then.
+_LATE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,17 @@ def begin_preview(*, actor: User, role: str, team: Team | None, until: datetime)
 
 @transaction.atomic
 def end_preview(*, actor: User, preview: Preview, reason: str) -> None:
-    """Why it ended is on record, too."""
-    record(actor, "preview.end", _subject(preview), reason=reason)
+    """Why it ended is on record, too: once, whichever of several requests found it over."""
+    User.objects.select_for_update(no_key=True).get(pk=actor.pk)
+    after = {"until": preview.until}
+    told = AuditEvent.objects.filter(
+        actor_name=actor.username,
+        action="preview.end",
+        after=written(after),
+        at__gt=timezone.now() - _LATE,
+    )
+    if not told.exists():
+        record(actor, "preview.end", _subject(preview), after=after, reason=reason)
 
 
 def _subject(preview: Preview) -> Subject:

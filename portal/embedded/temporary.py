@@ -21,6 +21,7 @@ FAST_CALLERS: Mapping[str, str] = MappingProxyType(
         for calls in (
             *("SIGN_INS_PER_MINUTE", "API_PER_MINUTE", "SUBMITS_PER_MINUTE"),
             *("SEARCHES_PER_MINUTE", "EXPORTS_PER_HOUR", "SOCKETS_PER_MINUTE"),
+            "INVITATIONS_PER_HOUR",
         )
     }
 )

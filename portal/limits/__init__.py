@@ -20,6 +20,7 @@ from portal.limits.shared import SharedBuckets
 
 API, SUBMIT, NODE, REFUSED = "api", "submit", "node", "refused"
 SEARCH, EXPORT, SOCKET, SIGN_IN = "search", "export", "socket", "sign_in"
+INVITE = "invite"
 _MOST_SAID = 200
 _IPV6_PREFIX = 64
 

@@ -30,6 +30,9 @@ def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
     if request.method == "POST" and (signed_in or form.is_valid()):
         given = {} if signed_in else form.cleaned_data
         try:
+            there = (
+                invitation.team.memberships.filter(user=signed_in).first() if signed_in else None
+            )
             user = accept_invitation(secret=secret, user=signed_in, **given)
         except NotFound:
             raise Http404 from None
@@ -38,7 +41,11 @@ def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
         else:
             if signed_in is None:
                 login(request, user, backend=_BACKEND)
-            messages.success(request, f"Welcome to {invitation.team.name}.")
+            words = f"Welcome to {invitation.team.name}."
+            if there is not None:
+                role = there.get_role_display().lower()
+                words = f"You were in {invitation.team.name} already, as {role}; that stays."
+            messages.success(request, words)
             return redirect("home")
     context = {"invitation": invitation, "form": form, "signed_in": signed_in}
     return render(request, "teams/invitation.html", context)

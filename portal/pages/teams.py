@@ -40,6 +40,7 @@ from accounts.services import (
     revoke_invitation,
     set_cost_centre,
 )
+from portal import limits
 from portal.forms.teams import (
     CostCentreForm,
     InviteForm,
@@ -211,6 +212,7 @@ def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
     team = get_visible_team(viewer, slug)
     form = InviteForm(request.POST, prefix="invite")
     if form.is_valid():
+        limits.count(limits.INVITE, viewer.pk)
         made = made_with(form, lambda: invite(actor=viewer, team=team, **form.cleaned_data))
         if made is not None:
             invitation, secret = made

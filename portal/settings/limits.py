@@ -5,6 +5,7 @@ from __future__ import annotations
 from portal.settings import env
 
 _EXPORTS = env.whole("TRAINYARD_EXPORTS_PER_HOUR", 6)
+_INVITATIONS = env.whole("TRAINYARD_INVITATIONS_PER_HOUR", 60)
 # Of one person or program from one address. 0: no limit. `refused` counts callers without a good
 # token or session, by address.
 CALLS_PER_MINUTE: dict[str, float] = {
@@ -16,9 +17,14 @@ CALLS_PER_MINUTE: dict[str, float] = {
     # Of the palette and in logs; what is typed on while one searches counts a tenth.
     "search": env.whole("TRAINYARD_SEARCHES_PER_MINUTE", 30),
     "export": _EXPORTS / 60,
+    "invite": _INVITATIONS / 60,
     "socket": env.whole("TRAINYARD_SOCKETS_PER_MINUTE", 30),
 }
 # What may come at once where that is more than a minute's worth.
-CALLS_AT_ONCE = {"submit": env.whole("TRAINYARD_SUBMITS_AT_ONCE", 200), "export": _EXPORTS}
+CALLS_AT_ONCE = {
+    "submit": env.whole("TRAINYARD_SUBMITS_AT_ONCE", 200),
+    "export": _EXPORTS,
+    "invite": _INVITATIONS,
+}
 # Live sockets of one person in one web process; a page without one asks by a timer. 0: no limit.
 SOCKETS_AT_ONCE = env.whole("TRAINYARD_SOCKETS_AT_ONCE", 10)

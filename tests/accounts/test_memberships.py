@@ -139,6 +139,8 @@ def test_an_invitation_ends_by_time_by_hand_and_by_a_new_one(lead, team):
     gone, taken_back = invite(actor=lead, team=team, email="b@example.org", now=NOON)
     _, older = invite(actor=lead, team=team, email="c@example.org", now=NOON)
     _, newer = invite(actor=lead, team=team, email="C@example.org", now=NOON)
+    (replaced,) = AuditEvent.objects.filter(action="invitation.revoke")
+    assert replaced.subject_label.startswith("c@example.org") and "its place" in replaced.reason
     revoke_invitation(actor=lead, invitation=gone, now=NOON)
     for secret in (taken_back, older, "", "x" * 10_000, "\x00", "\ud800"):
         with pytest.raises(NotFound):
@@ -202,6 +204,8 @@ def test_joining_by_invitation_never_lowers_a_role(root, lead, team):
     _, secret = invite(actor=root, team=team, email="x@example.org", now=NOON)
     accept_invitation(secret=secret, user=lead, now=NOON)
     assert Membership.objects.get(user=lead, team=team).role == Role.LEAD
+    told = AuditEvent.objects.get(action="invitation.accept")
+    assert '"role":"lead"' in told.after and "keep their role" in told.reason
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from django.core import mail
 from django.test import Client
 
 from accounts.models import Invitation, Membership, Project, Role
+from portal import limits
 from tests.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +151,23 @@ def test_someone_signed_in_joins_with_one_click(as_, lead, carol, team):
     theirs.force_login(carol)
     theirs.post(link)
     assert Membership.objects.get(user=carol, team=team).role == Role.FINANCE
+
+
+def test_who_is_in_the_team_already_is_told_that_their_role_stays(as_, lead, root, team):
+    link = _invite(as_(root), "finance")
+    theirs = Client()
+    theirs.force_login(lead)
+    assert "already, as lead; that stays" in theirs.post(link, follow=True).content.decode()
+    assert Membership.objects.get(user=lead, team=team).role == Role.LEAD
+
+
+def test_invitations_of_one_person_have_a_limit(as_, lead, team, settings):
+    limits.forget()
+    settings.CALLS_PER_MINUTE = {**settings.CALLS_PER_MINUTE, "invite": 2}
+    client, sent = as_(lead), {"invite-email": "a@b.org", "invite-role": "member"}
+    got = [client.post("/teams/vision/invite/", sent).status_code for _ in range(3)]
+    limits.forget()
+    assert (got, len(mail.outbox)) == ([200, 200, 429], 2)
 
 
 def test_a_withdrawn_invitation_is_gone(as_, lead, team):

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.errors import Forbidden
 from accounts.models import AuditEvent, User
-from accounts.services import begin_preview, preview_as
+from accounts.services import begin_preview, end_preview, preview_as
 from accounts.services.audit import Subject, record
 from portal.live.session import user_of_session
 from portal.live.topics import watchable
@@ -147,6 +147,16 @@ def test_it_ends_by_click_time_sign_out_and_lost_rights(scene):
     reasons = list(ends.order_by("pk").values_list("reason", flat=True))
     assert reasons == ["by click", "its time ran out", "its time ran out", "signed out"]
     assert AuditEvent.objects.filter(action="preview.begin").count() == len(reasons)
+
+
+def test_its_end_is_told_once_also_by_two_requests_that_find_it_over(root):
+    first, second = (
+        begin_preview(actor=root, role="auditor", team=None, until=timezone.now() + one)
+        for one in (timedelta(minutes=1), timedelta(minutes=2))
+    )
+    for preview in (first, first, second, first):
+        end_preview(actor=root, preview=preview, reason="its time ran out")
+    assert AuditEvent.objects.filter(action="preview.end", actor_id=root.pk).count() == 2
 
 
 def test_only_administrators_begin_and_a_stand_in_begins_none(scene):
