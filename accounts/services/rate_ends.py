@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, Invalid
 from accounts.models import Rate, RateCard, RateDecision, RateEnding, User
+from accounts.selectors.rates import DECIDED
 from accounts.services.audit import pictured, record
 
 # Of "from now on": a form takes its time.
@@ -156,7 +157,13 @@ def to_end(rate: Rate, until: datetime) -> list[Rate]:
         raise Invalid("It must end after it begins.", field="valid_until")
     if rate.valid_until is not None and rate.valid_until <= until:
         raise Conflict(f"This price ends on {rate.valid_until:%Y-%m-%d %H:%M} UTC already.")
-    earlier = _beside(rate).filter(valid_from__lte=rate.valid_from)
+    decided = rate.decided_at or rate.created_at
+    sooner = Q(decided__lt=decided) | Q(decided=decided, pk__lt=rate.pk)
+    earlier = (
+        _beside(rate)
+        .alias(decided=DECIDED)
+        .filter(Q(valid_from__lt=rate.valid_from) | Q(valid_from=rate.valid_from) & sooner)
+    )
     return [rate, *earlier.filter(_goes_on_at(until))]
 
 

@@ -104,6 +104,17 @@ class TestEnds:
         assert later.valid_until is None
         assert prices(soon, 4, 5, 99) == [2, 2, 2]
 
+    def test_of_two_restated_from_one_moment_the_one_that_holds_stays(self, root, clerk, soon):
+        begin, past = soon - 24 * HOUR, {"restate": True, "reason": "contract"}
+        first, last = (held(root, clerk, price, begin, **past) for price in ("1", "2"))
+        ended(clerk, root, rate=first, valid_until=soon + 5 * HOUR)
+        assert prices(soon, 4, 5, 99) == [2, 2, 2]
+        again = held(root, clerk, "1", begin, **past)
+        ended(clerk, root, rate=again, valid_until=soon + 6 * HOUR)
+        last.refresh_from_db()
+        assert last.valid_until == soon + 6 * HOUR
+        assert prices(soon, 5, 6) == [1, None]
+
     def test_only_an_end_to_come_may_be_set_and_only_by_who_keeps_the_books(
         self, root, clerk, alice, soon
     ):
