@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
 
-from scheduler.models import LedgerEntry, Period, PeriodClose, Statement, UsageLine
+from accounts.services import appoint_bookkeeper
+from scheduler.models import Attempt, LedgerEntry, Period, PeriodClose, Statement, UsageLine
 from scheduler.services import books
 from scheduler.services.books import closing
 from scheduler.services.errors import Conflict
-from tests.services.test_books import close, yard
+from scheduler.states import EndReason
+from tests.locks import elsewhere, just_before, wait_until_somebody_waits
+from tests.services.test_books import DECEMBER, close, yard
 
 __all__ = ["yard"]
 CLOSERS = 4
@@ -102,3 +106,45 @@ def test_of_four_that_close_at_once_one_does(root, yard):
         thread.join()
     assert sorted(answers) == ["closed", *["refused"] * (CLOSERS - 1)]
     assert_closed_once(alone)
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_a_second_close_and_a_correction_that_meet_wait_for_each_other(
+    root, finance, yard, team, monkeypatch
+):
+    """The correction looked while the month was closed; two people reopened it meanwhile."""
+    appoint_bookkeeper(actor=root, user=finance)
+    close(root)
+    Attempt.objects.filter(job__project__team=team).update(end_reason=EndReason.NODE_LOST)
+    is_closing, said = threading.Event(), []
+
+    def meet() -> None:
+        is_closing.set()
+        wait_until_somebody_waits()
+
+    def close_again() -> None:
+        try:
+            said.append(close(root).version)
+        except Exception as problem:
+            said.append(problem)
+        finally:
+            connections.close_all()
+
+    closer = threading.Thread(target=close_again)
+
+    def reopened() -> None:
+        for person in (root, finance):
+            again = {"actor": person, "period": "2026-11", "reason": "wrong project"}
+            elsewhere(partial(books.reopen_period, **again))
+        just_before(monkeypatch, closing, "post_losses", meet)
+        closer.start()
+        assert is_closing.wait(30), said
+
+    just_before(monkeypatch, closing, "locked_head", reopened)
+    with pytest.raises(Conflict, match="corrected while it was counted"):
+        books.correct_period(actor=root, period="2026-11", reason="bad card", now=DECEMBER)
+    closer.join(30)
+    assert said == [2]
+    assert books.verify_ledger().breaks == ()

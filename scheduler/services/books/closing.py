@@ -215,6 +215,8 @@ def first_open_before(month: Month) -> Month | None:
 def _fix(
     row: Period, counted: Counted, late: Sequence[Recount], by: User | None, now: datetime
 ) -> PeriodClose:
+    # In the order of whoever posts: a correction of this month may have been begun before.
+    locked_head()
     period = claimed(row)
     is_first = period.version == 0
     if is_first and UsageLine.objects.filter(period=period).count() != counted.lines:

@@ -72,7 +72,10 @@ def require_unchanged(period: Period, seen: str) -> None:
 
 
 def locked_head() -> LedgerHead:
-    """The head of the chain, locked; made by the first one who asks."""
+    """The head of the chain, locked; made by the first one who asks.
+
+    Locked before the rows of months, which every entry holds by its reference.
+    """
     head = LedgerHead.objects.select_for_update().order_by("pk").first()
     return head or LedgerHead.objects.create(number=0, hash=GENESIS)
 
