@@ -7,6 +7,9 @@ from django.db import connection, transaction
 
 from scheduler.models import Job
 from scheduler.services.bookings import cancel_booking, edit_booking, release_unused
+from scheduler.services.errors import Invalid
+from scheduler.services.nodes import create_pool
+from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import SpecInvalid
 from tests import scenes
 from tests.locks import both, elsewhere
@@ -66,3 +69,22 @@ def test_who_comes_into_a_booking_does_not_wait_for_others_who_do(alice, project
         submit()
         elsewhere(submit)
     assert Job.objects.filter(booked_in=booking).count() == 2
+
+
+@pytest.mark.parametrize("change", ["another", "an edit"])
+def test_of_two_bookings_in_two_pools_one_is_beyond_a_maximum_of_both(
+    root, lead, team, project, change
+):
+    one = scenes.build_cluster(root, gpus=4)
+    other = scenes.Cluster(root, create_pool(actor=root, name="other"), [])
+    scenes.add_node(other, "o1", 4)
+    set_quota(actor=root, owner=team, maximum=5)
+    small = book(lead, project, other, gpus_per_node=1)
+
+    def more():
+        if change == "another":
+            return book(lead, project, other, gpus_per_node=3)
+        return edit_booking(actor=lead, booking=small, changes={"gpus_per_node": 4}, now=NOON)
+
+    [refused] = both(lambda: book(lead, team, one, gpus_per_node=3), more)
+    assert isinstance(refused, Invalid) and "vision may hold then" in str(refused)

@@ -8,13 +8,14 @@ import pytest
 
 from accounts.models import AuditEvent
 from accounts.services import move_team
-from scheduler.models import Booking, Job, MaintenanceWindow, OutboundMail, QuotaRequest
+from scheduler.models import Booking, Job, MaintenanceWindow, OutboundMail, Quota, QuotaRequest
 from scheduler.services.bookings import cancel_booking, plan_booking
 from scheduler.services.bookings.requested import shape_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.granting import is_in_force, revoke_granted
 from scheduler.services.requesting.reminding import renew_request, tend_requests
 from scheduler.services.requesting.whatif import ask_whatif, simulate
+from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sites.windows import plan_window
 from scheduler.states import BookingState
@@ -68,6 +69,15 @@ def test_consent_books_and_ending_it_gives_back(wish, cluster, project, alice, c
     assert not is_in_force(gone, at(HOUR))
     with pytest.raises(Conflict):
         revoke_granted(actor=lead, request_id=gone.pk, version=gone.version, now=at(HOUR))
+
+
+def test_a_lead_gives_alone_what_the_team_is_guaranteed_all_the_time(wish, root, team):
+    """Two more from the first hour to the fourth, and none of them from then on."""
+    own = Quota.objects.get(account__team=team)
+    span = {"valid_from": at(HOUR), "valid_until": at(4 * HOUR)}
+    add_grant(actor=root, quota=own, guaranteed=2, now=at(0), **span)
+    assert wish(9, hours=(1, 3)).route == ["lead"]
+    assert wish(9, hours=(3, 6)).route == ["lead", "admin"]
 
 
 def test_less_and_shorter_is_a_smaller_booking_and_late_consent_begins_at_once(wish, lead):

@@ -17,7 +17,7 @@ from scheduler import events
 from scheduler.models import Booking, Pool
 from scheduler.services.bookings.fitting import Wanted, find_nodes, open_bookings
 from scheduler.services.bookings.inside import count_ended
-from scheduler.services.bookings.quotas import refuse_beyond_quota
+from scheduler.services.bookings.quotas import lock_pool, refuse_beyond_quota
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 
 FARTHEST = timedelta(days=366)
@@ -111,7 +111,7 @@ def make_booking(
         raise Invalid(
             "Use lower-case letters, digits and dashes, and not digits alone.", field="name"
         )
-    pool = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+    pool = lock_pool(owner, pool.pk)
     wanted = Wanted(pool, gpu_model.strip(), nodes, gpus_per_node, from_at, until_at, told=actor)
     booking = Booking.objects.create(
         name=_free_name(name, now),
@@ -150,7 +150,7 @@ def edit_booking(
     """
     require_booker(actor, owner_of(booking))
     now = now or timezone.now()
-    pool = Pool.objects.select_for_update(no_key=True).get(pk=booking.pool_id)
+    pool = lock_pool(owner_of(booking), booking.pool_id)
     booking = locked(booking, version)
     refuse_if_over(booking, now)
     before, planned_until = pictured(booking), booking.until_at

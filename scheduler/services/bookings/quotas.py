@@ -10,11 +10,25 @@ from django.db.models import Count, Q
 
 from accounts.models import Project, Team
 from accounts.trees import ways_up
-from scheduler.models import Booking, Device, Quota
-from scheduler.selectors.sharing.promised.granted import maxima_over
+from scheduler.models import Booking, Device, Pool, Quota
+from scheduler.selectors.sharing.promised.granted import limits_over
 from scheduler.services.bookings.fitting import Taken, most_at_once, open_bookings
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.tree import ROOT_KEY, keys_of, name_of
+
+
+def lock_pool(owner: Project | Team, pool_id: int) -> Pool:
+    """The pool, locked for who books in it, until the end of the transaction.
+
+    Where the owner, or somebody above it, may hold so many of all pools together, all of them are,
+    in one order: of two bookings in different pools neither would see the other. Three queries.
+    """
+    over_all = Quota.objects.filter(
+        pool=None, account__key__in=keys_of(owner), maximum__isnull=False
+    )
+    pools = Pool.objects.select_for_update(no_key=True).order_by("pk")
+    found = {one.pk: one for one in (pools if over_all.exists() else pools.filter(pk=pool_id))}
+    return found[pool_id]
 
 
 def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetime) -> None:
@@ -38,7 +52,7 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetim
     since = max(booking.from_at, now)
     own = gpus_of([booking])[booking.pk]
     others = booked_of(quotas, since, booking.until_at, but=booking.pk)
-    for begin, end, maxima in maxima_over(quotas, since, booking.until_at):
+    for begin, end, maxima in limits_over(quotas, "maximum", since, booking.until_at):
         for quota in quotas:
             taken = [one for one in others[quota.pk] if one[0] < end and one[1] > begin]
             before, gpus = most_at_once(taken, begin), own[quota.gpu_model]

@@ -17,7 +17,7 @@ from scheduler.ledger.entries import team_account
 from scheduler.ledger.rating import ChargeKind, Price
 from scheduler.models import Budget, Device, Pool, Quota
 from scheduler.money import STEPS, cost_of
-from scheduler.selectors.sharing.promised.granted import least_left
+from scheduler.selectors.sharing.promised.granted import least_left, limits_over
 from scheduler.services.bookings.fitting import most_at_once
 from scheduler.services.bookings.quotas import booked_of
 from scheduler.services.books.reading import price_list
@@ -116,8 +116,8 @@ def free_envelope(
 def _free_to_book(
     team: Team, pool: Pool | None, gpu_model: str, start: datetime, until: datetime
 ) -> int | None:
-    """What the team is guaranteed then and neither it nor a team below it has booked; None for a
-    team without any quota."""
+    """What the team is guaranteed all that time and neither it nor a team below it has booked; None
+    for a team without any quota."""
     quotas = list(
         Quota.objects.filter(
             Q(pool=None) | Q(pool=pool), account__team=team, gpu_model__in={"", gpu_model}
@@ -125,10 +125,16 @@ def _free_to_book(
     )
     if not quotas:
         return None
-    own, taken = effective_of(quotas, now=start), booked_of(quotas, start, until)
-    most = max(one.guaranteed for one in own.values())
-    decisive = [pk for pk, one in own.items() if one.guaranteed == most]
-    return max(0, most - max(most_at_once(taken[pk], start) for pk in decisive))
+    taken, free = booked_of(quotas, start, until), []
+    for begin, end, own in limits_over(quotas, "guaranteed", start, until):
+        most = max(own.values())
+        held = {
+            pk: [one for one in taken[pk] if one[0] < end and one[1] > begin]
+            for pk, guaranteed in own.items()
+            if guaranteed == most
+        }
+        free.append(most - max(most_at_once(each, begin) for each in held.values()))
+    return max(0, min(free))
 
 
 def _free_of_budget(project: Project, moment: datetime, *, is_money: bool) -> int | None:

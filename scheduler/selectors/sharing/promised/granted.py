@@ -39,13 +39,14 @@ def least_room(quota: Quota, since: datetime, until: datetime) -> int | None:
     return min(own + granted.get(quota.pk, 0) for _, granted in granted_over(spans, since, until))
 
 
-def maxima_over(
-    quotas: Collection[Quota], since: datetime, until: datetime
+def limits_over(
+    quotas: Collection[Quota], field: str, since: datetime, until: datetime
 ) -> Iterator[tuple[datetime, datetime, Mapping[int, int]]]:
-    """From when until when, and what the maxima (of those that have one, by id) are with their
-    grants then; from `since` until right before `until`. One query."""
-    own = {quota.pk: quota.maximum for quota in quotas if quota.maximum is not None}
-    turns = list(granted_over(_spans(own, F("maximum"), since, until), since, until))
+    """From when until when, and what this limit is (of those that set it, by id) with the grants
+    then; from `since` until right before `until`. One query."""
+    limits = {quota.pk: getattr(quota, field) for quota in quotas}
+    own = {pk: limit for pk, limit in limits.items() if limit is not None}
+    turns = list(granted_over(_spans(own, F(field), since, until), since, until))
     ends = [*(moment for moment, _ in turns[1:]), until]
     for (moment, granted), end in zip(turns, ends, strict=True):
         yield moment, end, {pk: most + granted.get(pk, 0) for pk, most in own.items()}
