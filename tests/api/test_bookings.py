@@ -51,6 +51,28 @@ def test_bookings_are_made_seen_changed_and_given_back(program, cluster, lead, c
     assert caller.get("/bookings/").json()["items"] == []
 
 
+def test_a_booking_that_became_too_small_for_who_waits_in_it_says_so(
+    program, cluster, lead, alice, carol, project, spec, client
+):
+    made = program(lead).post("/bookings/", booking(project, nodes=2)).json()
+    inside = {**spec, "booking": made["id"]}
+    for more in ({"nodes": 2}, {"nodes": "1..2"}, {}):
+        answer = program(alice).post("/jobs/", {**inside, **more})
+        assert answer.status_code == 201, answer.json()
+    path = f"/bookings/{made['id']}/"
+    assert program(lead).get(path).json()["jobs_too_large"] == 0
+    edited = program(lead).post(path, {"version": 1, "nodes": 1}).json()
+    assert (edited["jobs"], edited["jobs_too_large"]) == (3, 1)
+    (item,) = program(alice).get("/bookings/").json()["items"]
+    assert item["jobs_too_large"] == 1
+    (item,) = program(carol).get("/bookings/").json()["items"]
+    assert item["jobs_too_large"] is None
+    client.force_login(lead)
+    assert "too small for 1 that waits" in client.get("/bookings/").content.decode()
+    edited = program(lead).post(path, {"version": 2, "nodes": 2, "gpus_per_node": 1}).json()
+    assert edited["jobs_too_large"] == 0
+
+
 def test_members_see_and_use_bookings_but_make_none(program, cluster, lead, alice, project, spec):
     problem_of(program(alice).post("/bookings/", booking(project)), 403)
     made = program(lead).post("/bookings/", booking(project)).json()

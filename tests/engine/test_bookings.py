@@ -91,6 +91,19 @@ def test_a_job_of_a_booking_waits_for_it_and_never_starts_outside(begin, end, wo
     assert wait_sentence(wait.reason, wait.facts).startswith(words)
 
 
+@pytest.mark.parametrize("begin", [-10, 1000])
+def test_a_job_is_told_that_its_booking_has_become_too_small(begin) -> None:
+    """Two nodes of four GPUs, of which one is booked, or of each two GPUs."""
+    jobs, words = [job(5, "2x4")], []
+    for nodes, part in ((1, 0), (2, 2)):
+        drawn = draw("a ....", "b ....", jobs=jobs)
+        snapshot = booked(drawn, (9, nodes, part, begin, 5000), inside={5: 9})
+        (wait,) = plan_cycle(snapshot).iter_waits()
+        words.append(wait_sentence(wait.reason, wait.facts))
+    start = "Its booking 9 is too small for it: "
+    assert words == [f"{start}1 node.", f"{start}2 nodes, 2 GPUs of each."]
+
+
 def test_a_booking_in_part_gives_its_jobs_no_more_than_is_booked() -> None:
     jobs = [job(5, "1x2"), job(6, "1x1")]
     drawn = draw("a ....", jobs=jobs)

@@ -132,6 +132,8 @@ def _say(booking: dict[str, Any], as_json: bool) -> None:
         return
     where = ", ".join(booking["node_names"]) or "no node"
     print_line(f"Booking {booking['id']} is {booking['state']}:", _span(booking), f"on {where}.")
+    if large := booking.get("jobs_too_large"):
+        print_line(f"It is too small for {large} of the jobs that wait in it: they never start.")
 
 
 def _cells(one: dict[str, Any]) -> list[object]:

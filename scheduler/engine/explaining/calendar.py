@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.engine.board.kept import Kept, Seeker
 from scheduler.engine.explaining.case import Case, Finding
-from scheduler.engine.explaining.words import name_words
+from scheduler.engine.explaining.words import gpu_words, name_words
 from scheduler.engine.gang import can_start, has_room
 from scheduler.engine.placement import has_nodes
 from scheduler.engine.plan import SlotKind
@@ -64,7 +64,12 @@ def _find_own(case: Case) -> Finding | None:
     begin, until = _moment(bookings.from_s[row]), _moment(bookings.until_s[row])
     number, now_s = int(bookings.id[row]), board.snapshot.now_s
     words = f"Its booking {number} has no room for it now"
-    if bookings.from_s[row] > now_s:
+    count, part = int(bookings.nodes[row]), int(bookings.gpus_per_node[row])
+    if request.least_nodes > count or (part and (part < request.gpus or request.is_exclusive)):
+        of_each = f", {gpu_words(part, '')} of each" if part else ""
+        nodes = f"{count} node{'s' * (count > 1)}"
+        words = f"Its booking {number} is too small for it: {nodes}{of_each}"
+    elif bookings.from_s[row] > now_s:
         words = f"Its booking {number} begins at {begin}"
     elif bookings.until_s[row] <= now_s + board.keeping.slack_s:
         words = f"Its booking {number} ends at {until}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.errors import NotFound
@@ -15,15 +15,25 @@ from accounts.models import Project, Team, User
 from accounts.permissions import can, is_operator, projects_visible_to, teams_visible_to
 from accounts.statements import read_together
 from scheduler.models import Booking, Job, Node, Pool
-from scheduler.states import FINAL_JOB_STATES, BookingState
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, BookingState
 
 # How long those that are over are still shown.
 LATELY = timedelta(days=7)
+# Waiting jobs for which their booking has become too small; a submit refuses them.
+_TOO_LARGE = Q(state__in=WAITING_JOB_STATES) & (
+    Q(nodes_min__gt=F("booked_in__nodes"))
+    | Q(booked_in__gpus_per_node__gt=0)
+    & (Q(gpus_per_node__gt=F("booked_in__gpus_per_node")) | Q(exclusive=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
 class BookingView:
-    """A booking; `is_shown`: whose it is and what for is the viewer's business, too."""
+    """A booking; `is_shown`: whose it is and what for is the viewer's business, too.
+
+    `jobs`: how many wait or run in it; `too_large`: how many of them ask for more than it has by
+    now, and never start in it.
+    """
 
     booking: Booking
     state: BookingState
@@ -31,6 +41,7 @@ class BookingView:
     is_shown: bool
     may_change: bool
     jobs: int
+    too_large: int
 
 
 def visible_bookings(viewer: User) -> QuerySet[Booking]:
@@ -76,15 +87,21 @@ def booking_rows(viewer: User, *, now: datetime, with_past: bool = False) -> Que
     own = visible_bookings(viewer).order_by()
     lately = Q(pk__in=own.values("pk"), until_at__gt=now - LATELY) if with_past else Q(pk__in=[])
     inside = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
-    counted = inside.order_by().values("booked_in").annotate(count_=Count("pk")).values("count_")
+    jobs, large = (_counted(each) for each in (inside, inside.filter(_TOO_LARGE)))
     return (
         Booking.objects.filter(is_open | lately)
         .select_related("pool", "project__team", "team", "created_by")
         .annotate(
-            jobs_=Coalesce(Subquery(counted), 0),
+            jobs_=Coalesce(jobs, 0),
+            large_=Coalesce(large, 0),
             is_own_=Exists(own.filter(pk=OuterRef("pk"))),
         )
     )
+
+
+def _counted(inside: QuerySet[Job]) -> Subquery:
+    counted = inside.order_by().values("booked_in").annotate(count_=Count("pk"))
+    return Subquery(counted.values("count_"))
 
 
 def views_of_rows(
@@ -100,17 +117,20 @@ def views_of_rows(
         found,
         now=now,
         mine={booking.pk for booking in found if booking.is_own_},
-        jobs={booking.pk: booking.jobs_ for booking in found},
+        jobs={booking.pk: (booking.jobs_, booking.large_) for booking in found},
         known=names,
     )
 
 
 def views_of(viewer: User, bookings: list[Booking], *, now: datetime) -> list[BookingView]:
     """These as their owners may see them."""
-    jobs: dict[int, int] = {}
     inside = Job.objects.filter(booked_in__in=bookings).exclude(state__in=FINAL_JOB_STATES)
-    for booking in inside.values_list("booked_in_id", flat=True):
-        jobs[booking] = jobs.get(booking, 0) + 1
+    counts = (
+        inside.order_by()
+        .values_list("booked_in_id")
+        .annotate(jobs_=Count("pk"), large_=Count("pk", filter=_TOO_LARGE))
+    )
+    jobs = {pk: (count, large) for pk, count, large in counts}
     mine = {booking.pk for booking in bookings}
     return _views(viewer, bookings, now=now, mine=mine, jobs=jobs)
 
@@ -121,7 +141,7 @@ def _views(
     *,
     now: datetime,
     mine: Collection[int],
-    jobs: Mapping[int, int],
+    jobs: Mapping[int, tuple[int, int]],
     known: Mapping[int, str] | None = None,
 ) -> list[BookingView]:
     names = names_of((pk for booking in bookings for pk in booking.node_ids), known)
@@ -133,9 +153,11 @@ def _views(
             node_names=tuple(sorted(names[pk] for pk in booking.node_ids if pk in names)),
             is_shown=booking.pk in mine,
             may_change=operates or may_book(viewer, booking.project or booking.team),
-            jobs=jobs.get(booking.pk, 0),
+            jobs=count,
+            too_large=large,
         )
         for booking in bookings
+        for count, large in [jobs.get(booking.pk, (0, 0))]
     ]
 
 

@@ -33,7 +33,8 @@ class BookingShape(serializers.Serializer[Any]):
     """Of foreign bookings `owner`, `name`, `note` and who made them are null.
 
     `gpus_per_node` 0 books whole nodes. `node_names`: where it is as planned now. `hurt_by`: the
-    maintenance window for which there are no other nodes.
+    maintenance window for which there are no other nodes. `jobs_too_large`: waiting jobs inside
+    that ask for more than it has by now.
     """
 
     id = serializers.IntegerField()
@@ -50,6 +51,7 @@ class BookingShape(serializers.Serializer[Any]):
     note = serializers.CharField(allow_null=True, allow_blank=True)
     made_by = serializers.CharField(allow_null=True)
     jobs = serializers.IntegerField(allow_null=True)
+    jobs_too_large = serializers.IntegerField(allow_null=True)
     version = serializers.IntegerField()
     hurt_by = serializers.IntegerField(allow_null=True)
 
@@ -190,6 +192,7 @@ def show_booking(view: BookingView) -> dict[str, Any]:
         "note": booking.note if is_shown else None,
         "made_by": made_by if is_shown else None,
         "jobs": view.jobs if is_shown else None,
+        "jobs_too_large": view.too_large if is_shown else None,
         "version": booking.version,
         "hurt_by": booking.hurt_by_id,
     }
