@@ -157,7 +157,7 @@ ROWS: tuple[Row, ...] = (
     _post("roles:take", _ADMIN, username="clerk", role="finance"),
     _get("finance:index", _ALL),
     _get("finance:periods", _BOOKS),
-    _post("finance:period_act", _KEEPS, "month", "soft_close"),
+    _post("finance:period_act", _KEEPS, "past_month", "soft_close"),
     _get("finance:adjustments", _BOOKS),
     _post("finance:adjustments", _KEEPS, project="vision/digits", amount="5", reason="a day lost"),
     _post("finance:adjustment_act", _KEEPS, "adjustment", "decline"),

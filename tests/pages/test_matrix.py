@@ -189,6 +189,7 @@ def books_of(second: User, alice: User, project: Project, cluster: Cluster) -> d
         **desk_of(second),
         "budget": budget.pk,
         "month": f"{timezone.now():%Y-%m}",
+        "past_month": "2020-01",
         **words,
     }
 

@@ -255,7 +255,7 @@ def test_only_bookkeepers_export_and_only_closed_months(root, yard, finance, ali
             focus.focus_rows(person, "2026-11")
     with pytest.raises(NotFound):
         focus.focus_rows(root, "2026-11")
-    books.soft_close_period(actor=root, period="2026-11")
+    books.soft_close_period(actor=root, period="2026-11", now=DECEMBER)
     with pytest.raises(Conflict, match="close it"):
         focus.focus_rows(root, "2026-11")
     close(root)

@@ -68,6 +68,7 @@ def test_who_may_not_and_what_changed_are_refused_before_anything_is_asked(
         ({"actor": root, "act": CountingAct.CORRECT}, Invalid),
         ({"actor": root, "act": CountingAct.CORRECT, "reason": "late"}, Conflict),
         ({"actor": root, "period": "2026-12"}, books.CloseBlocked),
+        ({"actor": root, "period": "2026-12", "act": CountingAct.SOFT_CLOSE}, books.CloseBlocked),
     ):
         with pytest.raises(refused):
             ask(**wrong)

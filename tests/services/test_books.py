@@ -260,7 +260,9 @@ class TestAdjustments:
 
     def test_a_soft_closed_month_takes_none(self, root, clerk, yard, project):
         adjustment = self.propose(clerk, project)
-        books.soft_close_period(actor=root, period="2026-11")
+        with pytest.raises(books.CloseBlocked, match="not over before 2026-12-01"):
+            books.soft_close_period(actor=root, period="2026-11", now=at(9))
+        books.soft_close_period(actor=root, period="2026-11", now=DECEMBER)
         with pytest.raises(Conflict, match="soft closed"):
             books.post_adjustment(actor=root, adjustment=adjustment, now=at(10))
         assert not LedgerEntry.objects.exists()

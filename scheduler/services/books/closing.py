@@ -68,10 +68,13 @@ def soft_close_period(
     """Let nobody post by hand in a month any more; usage that comes late still counts. Budgets are
     then held against the ledger.
 
-    `seen`: the stamp of the month that was looked at. Raises Conflict if it has changed since.
+    `seen`: the stamp of the month that was looked at. Raises Conflict if it has changed since,
+    CloseBlocked for a month that is not over: nothing could be posted by hand until the next one
+    begins, and nobody takes a soft close back.
     """
     require_bookkeeper(actor)
-    row = soft_close_month(actor, month_of(period), seen, now or timezone.now())
+    now = now or timezone.now()
+    row = soft_close_month(actor, month_to_soft_close(period, seen, now), seen, now)
     true_up_after(f"the soft close of {row.name}", now=now)
     return row
 
@@ -117,6 +120,15 @@ def month_as_seen(name: str, seen: str) -> tuple[Month, Period]:
     row = period_named(str(month))
     require_unchanged(row, seen)
     return month, row
+
+
+def month_to_soft_close(name: str, seen: str, now: datetime) -> Month:
+    """A month that may be closed softly; raises as `soft_close_period`."""
+    month, row = month_as_seen(name, seen)
+    state = PeriodState(row.state)
+    if state is PeriodState.OPEN:
+        _refuse(month, obstacles(month, state, now_s=int(now.timestamp()), earlier_open=None))
+    return month
 
 
 def month_to_close(name: str, seen: str, now: datetime) -> tuple[Month, Period]:

@@ -29,9 +29,9 @@ from scheduler.services.books import counting
 from scheduler.services.books.closing import (
     close_period,
     correct_period,
-    month_as_seen,
     month_to_close,
     month_to_correct,
+    month_to_soft_close,
     soft_close_period,
 )
 from scheduler.services.books.months.restating import months_moved, preview_price
@@ -99,7 +99,7 @@ def _months_of(
         return _with_earlier(require_trier(actor, month))
     require_bookkeeper(actor)
     if act == CountingAct.SOFT_CLOSE:
-        return [month_as_seen(month, seen)[0]]
+        return [month_to_soft_close(month, seen, now)]
     if act == CountingAct.CLOSE:
         return _with_earlier(month_to_close(month, seen, now)[0])
     if not reason.strip():
