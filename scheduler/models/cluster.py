@@ -130,7 +130,8 @@ class Device(models.Model):
     a whole card. Only what is `in_service` can be held and is capacity: neither a card that is in
     parts, nor a part that is no more.
     `trouble` names what put it into quarantine; empty if an operator did, who then decides when
-    it returns. `check_at`: from when the node is asked to try it out.
+    it returns. `check_at`: from when the node is asked to try it out. `answered`: of the troubles
+    that its node tells, those that were acted on; by kind, since when by the node's clock.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
@@ -148,6 +149,7 @@ class Device(models.Model):
     health_reason = models.CharField(max_length=255, blank=True)
     trouble = models.CharField(max_length=24, blank=True)
     check_at = models.DateTimeField(null=True, blank=True)
+    answered = models.JSONField(null=True, blank=True)
     is_simulated = models.BooleanField(default=False)
     is_present = models.BooleanField(default=True)
     milli = models.PositiveSmallIntegerField(default=1000)

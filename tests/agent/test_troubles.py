@@ -6,9 +6,9 @@ import json
 import time
 from pathlib import Path
 
-from scheduler.agent.gpus import SimulatedGpus
+from scheduler.agent.gpus import Fault, SimulatedGpus
 from scheduler.agent.node.troubles import Checks, TroubleWatch
-from scheduler.states import AttemptState, EndReason
+from scheduler.states import AttemptState, EndReason, Trouble
 from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
@@ -42,6 +42,22 @@ def test_it_outlives_the_agent_but_not_the_host(tmp_path: Path) -> None:
     assert make(tmp_path, boot="boot-2")[0].all() == ()
     (tmp_path / "troubles.json").write_text('{"boot_id": "boot-1", "troubles": [{"kind": 5}]')
     assert make(tmp_path)[0].all() == ()
+
+
+def test_an_error_that_comes_again_is_a_new_one(tmp_path: Path) -> None:
+    """The server may have been told to overrule the first."""
+    watch, _, uuids = make(tmp_path)
+    events = [Fault(uuids[0], Trouble.XID, "Xid 48", is_new=True)]
+    watch._gpus.faults = lambda held: tuple(events)
+    watch.look({})
+    [first] = watch.all()
+    watch.look({uuids[0]: 5})
+    [second] = watch.all()
+    assert second.since > first.since and second.fence == 5
+    assert make(tmp_path)[0].all() == (second,)
+    events.clear()
+    watch.look({})
+    assert watch.all() == (second,)
 
 
 def test_only_what_breaks_programs_after_their_start_is_blamed(tmp_path: Path) -> None:

@@ -31,11 +31,12 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a device at this moment; an Xid error is told once."""
+    """What is wrong with a device at this moment; `is_new`: it just happened, and is told once."""
 
     uuid: str
     kind: Trouble
     detail: str
+    is_new: bool = False
 
 
 class GpuProblem(Exception):

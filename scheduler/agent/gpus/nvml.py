@@ -213,7 +213,7 @@ class NvmlGpus:
                 continue  # who is gone shows as lost
             code = int(event.eventData)
             if code in HARDWARE_XIDS:
-                yield Fault(uuid, Trouble.XID, f"Xid {code}: {HARDWARE_XIDS[code]}")
+                yield Fault(uuid, Trouble.XID, f"Xid {code}: {HARDWARE_XIDS[code]}", is_new=True)
 
     def _shown(self, uuid: str, device: Any, *, is_held: bool) -> Iterator[Fault]:
         nvml = self._nvml

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from scheduler.agent.gpus import Gpus
+from scheduler.agent.gpus import Fault, Gpus
 from scheduler.agent.node.host import free_mib
 from scheduler.states import TROUBLE_RULES, Trouble, trouble_of
 from scheduler.wire.messages import DeviceCheck, TroubleReport
@@ -44,21 +44,22 @@ class TroubleWatch:
     def look(self, holders: Mapping[str, int]) -> None:
         """Notice what is wrong now; `holders` maps UUIDs to the fence that has the device."""
         with self._lock:
-            faults = self._gpus.faults({*holders, *self._tried})
-            shown = {(fault.uuid, fault.kind): fault.detail for fault in faults}
+            shown: dict[tuple[str, Trouble], Fault] = {}
+            for fault in self._gpus.faults({*holders, *self._tried}):
+                shown[fault.uuid, fault.kind] = fault
             if (room := min(map(free_mib, self._folders))) < self._min_free_mib:
-                shown["", Trouble.DISK_FULL] = f"{room} MiB are left"
+                shown["", Trouble.DISK_FULL] = Fault("", Trouble.DISK_FULL, f"{room} MiB are left")
             for key in [key for key in self._found if key not in shown]:
                 if not TROUBLE_RULES[key[1]].is_sticky and key[0] not in self._tried:
                     del self._found[key]
-            before = len(self._found)
-            for (uuid, kind), detail in shown.items():
-                if (uuid, kind) not in self._found:
-                    logger.error("%s: %s (%s)", uuid or "this node", kind, detail)
-                    self._found[uuid, kind] = TroubleReport(
-                        str(kind), uuid, detail[:500], time.time(), holders.get(uuid)
-                    )
-            if len(self._found) != before:
+            fresh = [key for key, fault in shown.items() if fault.is_new or key not in self._found]
+            for uuid, kind in fresh:
+                detail = shown[uuid, kind].detail
+                logger.error("%s: %s (%s)", uuid or "this node", kind, detail)
+                self._found[uuid, kind] = TroubleReport(
+                    str(kind), uuid, detail[:500], time.time(), holders.get(uuid)
+                )
+            if fresh:
                 self._keep()
 
     @contextmanager

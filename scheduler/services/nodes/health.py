@@ -46,6 +46,7 @@ _JUDGED_HERE = (
     Trouble.DOES_NOT_STOP,
     Trouble.BY_HAND,
 )
+_Told = tuple[Trouble, TroubleReport]
 # Of devices that jobs may get.
 OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
@@ -53,30 +54,51 @@ OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 def take_troubles(node: Node, troubles: Sequence[TroubleReport], *, now: datetime) -> None:
     """All that is wrong with the node and its devices, as it says; the rest is well.
 
-    1. A device with a trouble goes out of service, and who runs on a broken one is stopped.
+    1. A device with a trouble goes out of service, and who runs on a broken one is stopped. Once
+       for each trouble: told again, it does not undo that an operator returned the device.
     2. A device whose trouble is over is to be tried out.
     3. The node itself goes out of service, or returns.
     """
-    worst: dict[str, tuple[Trouble, TroubleReport]] = {}
+    told: dict[str, list[_Told]] = {}
     for report in troubles[:MAX_TROUBLES]:
-        kind = trouble_of(report.kind)
-        known = worst.get(report.uuid)
-        if known is None or _rank(kind) > _rank(known[0]):
-            worst[report.uuid] = (kind, report)
+        told.setdefault(report.uuid, []).append((trouble_of(report.kind), report))
     for device in node.devices.filter(_TOLD_OF).select_related("node").order_by("index"):
-        found = worst.get(device.uuid)
-        if found is not None:
-            _take_out(device, *found, now)
-        elif device.trouble and device.trouble != Trouble.CHECK_FAILED and not device.check_at:
+        found = told.get(device.uuid, [])
+        fresh = [one for one in found if not _is_answered(device, one)]
+        if fresh:
+            _take_out(device, *_worst(fresh), now)
+        elif not found and device.trouble not in ("", Trouble.CHECK_FAILED) and not device.check_at:
             wait = COOL_DOWN if device.trouble == Trouble.HOT else timedelta(0)
             Device.objects.filter(pk=device.pk).update(check_at=now + wait)
             Node.objects.filter(pk=node.pk).update(has_checks=True)
-    _judge_node(node, worst.get(""), now)
+        _note_answered(device, found)
+    _judge_node(node, _worst(told[""]) if "" in told else None, now)
+
+
+def _worst(told: Sequence[_Told]) -> _Told:
+    """The first of those that weigh most."""
+    return max(told, key=lambda one: _rank(one[0]))
 
 
 def _rank(kind: Trouble) -> tuple[bool, bool]:
     rule = TROUBLE_RULES[kind]
     return rule.breaks_programs, rule.is_sticky
+
+
+def _is_answered(device: Device, told: _Told) -> bool:
+    kind, report = told
+    return bool((device.answered or {}).get(kind) == report.since)
+
+
+def _note_answered(device: Device, found: Sequence[_Told]) -> None:
+    """Forget what is over; nothing new of a device that is out by hand, where it changed nothing.
+
+    That still counts once the device is back: its operator may not have known.
+    """
+    known = found if device.trouble else [one for one in found if _is_answered(device, one)]
+    answered = {str(kind): report.since for kind, report in known} or None
+    if answered != device.answered:
+        Device.objects.filter(pk=device.pk).update(answered=answered)
 
 
 def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetime) -> None:
@@ -105,7 +127,7 @@ def _stop_program(device: Device, now: datetime) -> None:
         request_stop(attempt=attempt, reason=EndReason.DEVICE_FAILED, now=now)
 
 
-def _judge_node(node: Node, found: tuple[Trouble, TroubleReport] | None, now: datetime) -> None:
+def _judge_node(node: Node, found: _Told | None, now: datetime) -> None:
     told = found and {"kind": str(found[0]), "detail": found[1].detail[:255]}
     # Agents tell what changes: it counts also once the node is not out of service any more.
     Node.objects.filter(pk=node.pk).update(own_trouble=told)
