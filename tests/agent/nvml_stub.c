@@ -1,10 +1,11 @@
 /* A stand-in for libnvidia-ml.so.1: two cards whose faults stand in the file $NVML_STUB_FAULTS,
-   one a line: "INDEX gone|lost|hot|ecc|process|screen|memory|deaf|dark|blind N" (memory in MiB; 256 more are reserved
-   for the driver; gone cards have no handle either, deaf ones tell no Xid, dark ones no power, blind ones no use) or "INDEX xid CODE", which is told once a library.
+   one a line: "INDEX gone|lost|hang|hot|ecc|process|screen|memory|deaf|dark|blind N" (memory in MiB; 256 more are reserved
+   for the driver; gone cards have no handle either, hanging ones answer once they do no more, deaf ones tell no Xid, dark ones no power, blind ones no use) or "INDEX xid CODE", which is told once a library.
    The second card's driver is old. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OK = 0, NOT_SUPPORTED = 3, SIZE = 7, TIMEOUT = 10, LOST = 15 };
 typedef struct { int index; } card;
@@ -64,6 +65,7 @@ int nvmlDeviceGetPowerUsage(card *c, unsigned *w) {
 }
 int nvmlDeviceGetTemperature(card *c, unsigned sensor, unsigned *t) {
     (void)sensor;
+    while (fault(c, "hang")) usleep(20000);
     *t = fault(c, "hot") ? (unsigned)fault(c, "hot") : 40;
     return fault(c, "lost") ? LOST : OK;
 }

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from scheduler.agent.gpus.asking import Asker
 from scheduler.agent.gpus.face import GpuProblem, Holding
 from scheduler.agent.gpus.mig import instances_of, is_in_mig_mode, part_of
 from scheduler.agent.gpus.nvml import NvmlGpus
+from scheduler.agent.gpus.signs import Signs
 from scheduler.agent.gpus.simulated import SimulatedGpus
 
 CARD = "NVIDIA H100 80GB HBM3"
@@ -78,6 +80,7 @@ def test_instances_are_read_with_their_card():
     nvml.nvmlDeviceGetUtilizationRates = blind
     gpus = object.__new__(NvmlGpus)
     gpus._nvml, gpus._uuids, gpus._devices = nvml, ["GPU-0"], ["card"]
+    gpus._asker, gpus._signs = Asker(), Signs(nvml)
     gpus._instances = {"GPU-0": tuple(instances_of(nvml, "card", CARD))}
     card, first, second = gpus.sample({"MIG-2": Holding(7, 1.0, 1.0)})
     assert (card.gpu_percent, card.power_watts, card.memory_used_mib) == (None, 90, 3072)

@@ -15,15 +15,21 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("nvml_stub.c")
 # One interpreter: the library is loaded once a process. Each line of input is a file of faults.
 ASK = """
-import json, os, sys
+import json, os, sys, time
 from dataclasses import asdict
 from scheduler.agent.gpus import Holding, NvmlGpus
-before, turns = json.loads(sys.argv[1])
-open(os.environ["NVML_STUB_FAULTS"], "w").write(before)
+from scheduler.agent.gpus.asking import Asker
+before, turns, waits = json.loads(sys.argv[1])
+def show(faults):
+    open(os.environ["NVML_STUB_FAULTS"] + ".new", "w").write(faults)
+    os.replace(os.environ["NVML_STUB_FAULTS"] + ".new", os.environ["NVML_STUB_FAULTS"])
+show(before)
 gpus = NvmlGpus()
+gpus._asker = Asker(*waits)
 said = {"driver": gpus.driver, "devices": [asdict(d) for d in gpus.inventory()], "turns": []}
-for faults, held in turns:
-    open(os.environ["NVML_STUB_FAULTS"], "w").write(faults)
+for faults, held, *rest_s in turns:
+    show(faults)
+    time.sleep(sum(rest_s))
     found = gpus.faults(held)
     samples = gpus.sample({"GPU-00000000": Holding(7, 1.0, 1.0)})
     said["turns"].append([[(f.uuid, f.kind, f.detail) for f in found], [s.uuid for s in samples]])
@@ -44,10 +50,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(library: Path, tmp_path: Path, *turns: tuple[str, list[str]], before: str = "") -> dict:
-    """`before`: the faults as the agent starts."""
+def ask(library: Path, tmp_path: Path, *turns: tuple, before: str = "", waits: tuple = ()) -> dict:
+    """`before`: the faults as the agent starts; `waits`: in s, for an answer, and for silence."""
     done = subprocess.run(
-        [sys.executable, "-c", ASK, json.dumps((before, turns))],
+        [sys.executable, "-c", ASK, json.dumps((before, turns, waits))],
         env={
             **os.environ,
             "LD_LIBRARY_PATH": str(library),
@@ -163,3 +169,27 @@ def test_memory_is_seen_with_an_old_driver_and_forgotten_once_it_is_free(
     [[uuid, kind, words]] = said["turns"][0][0]
     assert (uuid, kind) == ("GPU-00000001", "not_released") and "4000 MiB" in words
     assert said["turns"][1][0] == []
+
+
+def test_a_card_that_hangs_holds_up_no_other(library: Path, tmp_path: Path) -> None:
+    hangs = "0 hang 1\n"
+    turns = ("0 hot 93", []), (hangs, []), (hangs + "1 xid 79", [], 0.6), ("", [], 0.6), ("", [])
+    said = ask(library, tmp_path, *turns, waits=(0.2, 0.5))
+    hot, still, silent, again, _ = (turn[0] for turn in said["turns"])
+    assert [fault[:2] for fault in hot] == [["GPU-00000000", "hot"]]
+    assert [fault[:2] for fault in still] == [["GPU-00000000", "hot"]], "as it was last"
+    assert [fault[:2] for fault in silent] == [
+        ["GPU-00000001", "xid"], ["GPU-00000000", "hot"], ["GPU-00000000", "lost"],
+    ]  # fmt: skip
+    assert again == []
+    assert [turn[1] for turn in said["turns"][1:4]] == [
+        ["GPU-00000001"], ["GPU-00000001"], ["GPU-00000000", "GPU-00000001"],
+    ]  # fmt: skip
+    assert said["again"] == said["devices"]
+
+
+def test_where_all_hang_only_the_first_is_called_lost(library: Path, tmp_path: Path) -> None:
+    """The driver may have one lock; jobs on sound cards go on."""
+    hangs = "0 hang 1\n1 hang 1"
+    said = ask(library, tmp_path, (hangs, []), (hangs, [], 0.6), ("", [], 0.2), waits=(0.2, 0.5))
+    assert [fault[:2] for fault in said["turns"][1][0]] == [["GPU-00000000", "lost"]]

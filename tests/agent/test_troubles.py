@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -58,6 +59,19 @@ def test_an_error_that_comes_again_is_a_new_one(tmp_path: Path) -> None:
     events.clear()
     watch.look({})
     assert watch.all() == (second,)
+
+
+def test_what_is_known_can_be_asked_while_the_driver_hangs(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text('{"0": {"kind": "ecc"}}')
+    watch.look({})
+    hangs = threading.Event()
+    watch._gpus.faults = lambda held: (hangs.wait(30), ())[1]
+    looking = threading.Thread(target=watch.look, args=({},))
+    looking.start()
+    assert [t.uuid for t in watch.all()] == uuids[:1]
+    hangs.set()
+    looking.join(30)
 
 
 def test_only_what_breaks_programs_after_their_start_is_blamed(tmp_path: Path) -> None:

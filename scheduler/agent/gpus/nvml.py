@@ -5,23 +5,24 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scheduler.agent.gpus.asking import SILENT_S, Asker, Silent
 from scheduler.agent.gpus.driver import CONTROL_FILES
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
 from scheduler.agent.gpus.links import link_groups
 from scheduler.agent.gpus.mig import Instance, instances_of, is_in_mig_mode
-from scheduler.states import HARDWARE_XIDS, Trouble
+from scheduler.agent.gpus.signs import Signs, text
+from scheduler.states import Trouble
 from scheduler.wire.messages import DeviceFacts, DeviceSample
 
 _MIB = 1024 * 1024
-_MAX_EVENTS = 64
-_NAMED_PROCESSES = 4
-# A driver keeps some memory of an idle card for itself: tens of MiB, a context takes hundreds.
-_LEFT_MIB = 256
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class NvmlGpus:
     """Real devices that answer at the start. Raises GpuProblem when the driver does not.
 
     One that fell off the bus before is left out, and so absent for the server: it cannot say who it
-    is, and jobs on the others must not end for it.
+    is, and jobs on the others must not end for it. One that hangs later is passed over.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class NvmlGpus:
         self._cards: list[DeviceFacts] = []
         try:
             pynvml.nvmlInit()
-            self.driver = _text(pynvml.nvmlSystemGetDriverVersion())
+            self.driver = text(pynvml.nvmlSystemGetDriverVersion())
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             raise GpuProblem(
@@ -62,7 +63,13 @@ class NvmlGpus:
         pairs = zip(self._cards, groups, strict=True)
         self._cards = [replace(card, link_group=group) for card, group in pairs]
         self._uuids = [card.uuid for card in self._cards]
-        self._events = self._listen()
+        self._asker = Asker()
+        self._signs = Signs(pynvml)
+        self._signs.listen(zip(self._uuids, self._devices, strict=True))
+        # Heard on a thread that may answer late, and not told yet.
+        self._xids: deque[Fault] = deque()
+        # What each card showed last.
+        self._shown: dict[str, tuple[Fault, ...]] = {}
         # By the UUID of their card, as listed last.
         self._instances: dict[str, tuple[Instance, ...]] = {}
 
@@ -75,9 +82,8 @@ class NvmlGpus:
         found: list[DeviceFacts] = []
         for card, device in zip(self._cards, self._devices, strict=True):
             try:
-                self._nvml.nvmlDeviceGetUUID(device)
-                here = self._parts(card, device)
-            except self._nvml.NVMLError:
+                here = self._asker.ask(card.uuid, partial(self._parts, card, device))
+            except (self._nvml.NVMLError, Silent):
                 here = self._instances.get(card.uuid)
             if here is None:
                 found.append(card)
@@ -87,6 +93,7 @@ class NvmlGpus:
 
     def _parts(self, card: DeviceFacts, device: Any) -> tuple[Instance, ...] | None:
         """The card's instances; None where it is not in MIG mode. Raises NVMLError."""
+        self._nvml.nvmlDeviceGetUUID(device)
         self._instances.pop(card.uuid, None)
         if not is_in_mig_mode(self._nvml, device):
             return None
@@ -95,9 +102,9 @@ class NvmlGpus:
 
     def _facts(self, index: int, device: Any) -> DeviceFacts:
         return DeviceFacts(
-            uuid=_text(self._nvml.nvmlDeviceGetUUID(device)),
+            uuid=text(self._nvml.nvmlDeviceGetUUID(device)),
             index=index,
-            model=_text(self._nvml.nvmlDeviceGetName(device)),
+            model=text(self._nvml.nvmlDeviceGetName(device)),
             memory_mib=self._nvml.nvmlDeviceGetMemoryInfo(device).total // _MIB,
         )
 
@@ -105,13 +112,16 @@ class NvmlGpus:
         """One reading of each device that answers; one that fell off the bus is left out."""
         found: list[DeviceSample] = []
         for uuid, device in zip(self._uuids, self._devices, strict=True):
-            try:
-                card = self._read(uuid, device, holders.get(uuid))
-            except self._nvml.NVMLError:
-                continue
-            parts = self._instances.get(uuid, ())
-            found += [card, *(self._part(card, one, holders.get(one.uuid)) for one in parts)]
+            with suppress(self._nvml.NVMLError, Silent):
+                found += self._asker.ask(uuid, partial(self._readings, uuid, device, holders))
         return tuple(found)
+
+    def _readings(
+        self, uuid: str, device: Any, holders: Mapping[str, Holding]
+    ) -> list[DeviceSample]:
+        card = self._read(uuid, device, holders.get(uuid))
+        parts = self._instances.get(uuid, ())
+        return [card, *(self._part(card, one, holders.get(one.uuid)) for one in parts)]
 
     def _part(self, card: DeviceSample, part: Instance, holder: Holding | None) -> DeviceSample:
         """An instance is as hot as its card; how busy it is and what it draws nobody tells."""
@@ -119,7 +129,7 @@ class NvmlGpus:
             card,
             uuid=part.uuid,
             gpu_percent=None,
-            memory_used_mib=self._used_mib(part.handle),
+            memory_used_mib=self._signs.used_mib(part.handle),
             power_watts=0.0,
             fence=holder.fence if holder else None,
         )
@@ -130,7 +140,7 @@ class NvmlGpus:
             uuid=uuid,
             at=time.time(),
             gpu_percent=self._use(device),
-            memory_used_mib=nvml.nvmlDeviceGetMemoryInfo(device).used // _MIB,
+            memory_used_mib=self._signs.used_mib(device),
             power_watts=self._supported(nvml.nvmlDeviceGetPowerUsage, device) / 1000,
             temperature_c=float(
                 self._supported(nvml.nvmlDeviceGetTemperature, device, nvml.NVML_TEMPERATURE_GPU)
@@ -156,13 +166,30 @@ class NvmlGpus:
             return 0
 
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
-        """Xid errors since the last call, and what each device shows now."""
-        found = list(self._xids())
+        """Xid errors since the last call, and what each device shows now; it may be silent.
+
+        Of one that does not answer, what it showed last.
+        """
+        with suppress(Silent):
+            self._asker.ask("", lambda: self._xids.extend(self._signs.xids()))
+        found = [self._xids.popleft() for _ in range(len(self._xids))]
         for uuid, device in zip(self._uuids, self._devices, strict=True):
-            parts = self._instances.get(uuid, ())
-            found += self._shown(uuid, device, is_held=uuid in held or bool(parts))
-            for part in parts:
-                found += self._left_behind(part.uuid, part.handle) if part.uuid not in held else ()
+            with suppress(Silent):
+                look = partial(self._look, uuid, device, frozenset(held))
+                self._shown[uuid] = self._asker.ask(uuid, look)
+            found += self._shown.get(uuid, ())
+        words = f"the driver has had no answer from it for more than {SILENT_S:.0f} s"
+        found += (Fault(uuid, Trouble.LOST, words) for uuid in self._asker.silent())
+        return tuple(
+            one for one in found if one.kind is not Trouble.NOT_RELEASED or one.uuid not in held
+        )
+
+    def _look(self, uuid: str, device: Any, held: Collection[str]) -> tuple[Fault, ...]:
+        parts = self._instances.get(uuid, ())
+        found = list(self._signs.shown(uuid, device, is_held=uuid in held or bool(parts)))
+        for part in parts:
+            if part.uuid not in held:
+                found += self._signs.left_behind(part.uuid, part.handle)
         return tuple(found)
 
     def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
@@ -186,87 +213,6 @@ class NvmlGpus:
         )
         return (sys.executable, "-I", "-c", start, root, uuid)
 
-    def _listen(self) -> Any:
-        """The set of events to look into; None where no card tells any."""
-        nvml, hears = self._nvml, False
-        try:
-            events = nvml.nvmlEventSetCreate()
-        except nvml.NVMLError:
-            return None
-        for uuid, device in zip(self._uuids, self._devices, strict=True):
-            try:
-                nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
-                hears = True
-            except nvml.NVMLError as error:
-                logger.warning("Xid errors of %s are not heard: %s", uuid, error)
-        return events if hears else None
-
-    def _xids(self) -> Iterator[Fault]:
-        nvml = self._nvml
-        for _ in range(_MAX_EVENTS if self._events is not None else 0):
-            try:
-                event = nvml.nvmlEventSetWait_v2(self._events, 0)
-                uuid = _text(nvml.nvmlDeviceGetUUID(event.device))
-            except nvml.NVMLError_Timeout:
-                return
-            except nvml.NVMLError:
-                continue  # who is gone shows as lost
-            code = int(event.eventData)
-            if code in HARDWARE_XIDS:
-                yield Fault(uuid, Trouble.XID, f"Xid {code}: {HARDWARE_XIDS[code]}", is_new=True)
-
-    def _shown(self, uuid: str, device: Any, *, is_held: bool) -> Iterator[Fault]:
-        nvml = self._nvml
-        try:
-            degrees = nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)
-        except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_Unknown) as error:
-            yield Fault(uuid, Trouble.LOST, str(error))
-            return
-        except nvml.NVMLError:
-            degrees = 0
-        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-        limit = self._ask(nvml.nvmlDeviceGetTemperatureThreshold, device, slowdown)
-        if limit and degrees >= limit:
-            yield Fault(uuid, Trouble.HOT, f"{degrees} C, and it slows down from {limit} C")
-        kinds = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-        errors = self._ask(nvml.nvmlDeviceGetTotalEccErrors, device, *kinds)
-        if errors:
-            yield Fault(uuid, Trouble.ECC, f"{errors} since the driver was loaded")
-        if not is_held:
-            yield from self._left_behind(uuid, device)
-
-    def _left_behind(self, uuid: str, device: Any) -> Iterator[Fault]:
-        """What is on a device, or an instance, that no job holds: processes, else memory.
-
-        Memory without a process is a leak of the driver's, or of a process that cannot die. A
-        screen's program is listed apart; what it takes is not held against the card.
-        """
-        running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses_v3, device)
-        pids = [one.pid for one in running or ()]
-        if pids:
-            names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
-            yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
-            return
-        left_mib = self._used_mib(device)
-        if left_mib > _LEFT_MIB and not self._ask(
-            self._nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device
-        ):
-            words = f"{left_mib} MiB of its memory are taken and no process is listed"
-            yield Fault(uuid, Trouble.NOT_RELEASED, words)
-
-    def _used_mib(self, device: Any) -> int:
-        """Memory in use; without what the driver reserves, which drivers before 510 never count."""
-        ask = self._nvml.nvmlDeviceGetMemoryInfo
-        told = self._ask(ask, device, self._nvml.nvmlMemory_v2) or self._ask(ask, device)
-        return int(told.used) // _MIB if told else 0
-
-    def _ask(self, question: Any, *arguments: Any) -> Any:
-        """The answer; None from a device that has none."""
-        try:
-            return question(*arguments)
-        except self._nvml.NVMLError:
-            return None
-
 
 def _part(card: DeviceFacts, instance: Instance) -> DeviceFacts:
     return DeviceFacts(
@@ -277,7 +223,3 @@ def _part(card: DeviceFacts, instance: Instance) -> DeviceFacts:
         parent=card.uuid,
         milli=instance.milli,
     )
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

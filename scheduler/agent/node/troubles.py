@@ -44,9 +44,11 @@ class TroubleWatch:
     def look(self, holders: Mapping[str, int]) -> None:
         """Notice what is wrong now; `holders` maps UUIDs to the fence that has the device."""
         with self._lock:
-            shown: dict[tuple[str, Trouble], Fault] = {}
-            for fault in self._gpus.faults({*holders, *self._tried}):
-                shown[fault.uuid, fault.kind] = fault
+            tried = set(self._tried)
+        # Whoever asks what is known already must not wait for the driver.
+        faults = self._gpus.faults({*holders, *tried})
+        with self._lock:
+            shown = {(one.uuid, one.kind): one for one in faults if not self._is_tried(one)}
             if (room := min(map(free_mib, self._folders))) < self._min_free_mib:
                 shown["", Trouble.DISK_FULL] = Fault("", Trouble.DISK_FULL, f"{room} MiB are left")
             for key in [key for key in self._found if key not in shown]:
@@ -61,6 +63,10 @@ class TroubleWatch:
                 )
             if fresh:
                 self._keep()
+
+    def _is_tried(self, fault: Fault) -> bool:
+        """Whether it may be what a check uses that began meanwhile."""
+        return fault.kind is Trouble.NOT_RELEASED and fault.uuid in self._tried
 
     @contextmanager
     def trying(self, uuid: str) -> Iterator[None]:

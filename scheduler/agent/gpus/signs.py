@@ -1,0 +1,117 @@
+"""Signs of what is wrong with real cards, as NVML shows them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from scheduler.agent.gpus.face import Fault
+from scheduler.states import HARDWARE_XIDS, Trouble
+
+_MIB = 1024 * 1024
+_MAX_EVENTS = 64
+_NAMED_PROCESSES = 4
+# A driver keeps some memory of an idle card for itself: tens of MiB, a context takes hundreds.
+_LEFT_MIB = 256
+
+logger = logging.getLogger(__name__)
+
+
+class Signs:
+    """What the handles of `nvml` show, one at a time; calls may hang with their card."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._events: Any = None
+
+    def listen(self, devices: Iterable[tuple[str, Any]]) -> None:
+        """Hear the Xid errors of these cards, by UUID, where they tell any."""
+        nvml, hears = self._nvml, False
+        try:
+            events = nvml.nvmlEventSetCreate()
+        except nvml.NVMLError:
+            return
+        for uuid, device in devices:
+            try:
+                nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
+                hears = True
+            except nvml.NVMLError as error:
+                logger.warning("Xid errors of %s are not heard: %s", uuid, error)
+        self._events = events if hears else None
+
+    def xids(self) -> Iterator[Fault]:
+        """Those of the hardware since the last call."""
+        nvml = self._nvml
+        for _ in range(_MAX_EVENTS if self._events is not None else 0):
+            try:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                uuid = text(nvml.nvmlDeviceGetUUID(event.device))
+            except nvml.NVMLError_Timeout:
+                return
+            except nvml.NVMLError:
+                continue  # who is gone shows as lost
+            code = int(event.eventData)
+            if code in HARDWARE_XIDS:
+                yield Fault(uuid, Trouble.XID, f"Xid {code}: {HARDWARE_XIDS[code]}", is_new=True)
+
+    def shown(self, uuid: str, device: Any, *, is_held: bool) -> Iterator[Fault]:
+        """What a card shows now."""
+        nvml = self._nvml
+        try:
+            degrees = nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)
+        except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_Unknown) as error:
+            yield Fault(uuid, Trouble.LOST, str(error))
+            return
+        except nvml.NVMLError:
+            degrees = 0
+        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit = self._ask(nvml.nvmlDeviceGetTemperatureThreshold, device, slowdown)
+        if limit and degrees >= limit:
+            yield Fault(uuid, Trouble.HOT, f"{degrees} C, and it slows down from {limit} C")
+        kinds = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        errors = self._ask(nvml.nvmlDeviceGetTotalEccErrors, device, *kinds)
+        if errors:
+            yield Fault(uuid, Trouble.ECC, f"{errors} since the driver was loaded")
+        if not is_held:
+            yield from self.left_behind(uuid, device)
+
+    def left_behind(self, uuid: str, device: Any) -> Iterator[Fault]:
+        """What is on a device, or an instance, that no job holds: processes, else memory.
+
+        Memory without a process is a leak of the driver's, or of a process that cannot die. A
+        screen's program is listed apart; what it takes is not held against the card.
+        """
+        running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses_v3, device)
+        pids = [one.pid for one in running or ()]
+        if pids:
+            names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
+            yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
+            return
+        left_mib = self.used_mib(device)
+        if left_mib > _LEFT_MIB and not self._ask(
+            self._nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device
+        ):
+            words = f"{left_mib} MiB of its memory are taken and no process is listed"
+            yield Fault(uuid, Trouble.NOT_RELEASED, words)
+
+    def used_mib(self, device: Any) -> int:
+        """Memory in use; 0 where it does not say.
+
+        Without what the driver reserves, which drivers before 510 never count.
+        """
+        ask = self._nvml.nvmlDeviceGetMemoryInfo
+        told = self._ask(ask, device, self._nvml.nvmlMemory_v2) or self._ask(ask, device)
+        return int(told.used) // _MIB if told else 0
+
+    def _ask(self, question: Any, *arguments: Any) -> Any:
+        """The answer; None from a device that has none."""
+        with suppress(self._nvml.NVMLError):
+            return question(*arguments)
+        return None
+
+
+def text(value: str | bytes) -> str:
+    """A word of NVML's; its bindings give either."""
+    return value.decode() if isinstance(value, bytes) else value
