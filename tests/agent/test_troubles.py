@@ -61,6 +61,26 @@ def test_an_error_that_comes_again_is_a_new_one(tmp_path: Path) -> None:
     assert watch.all() == (second,)
 
 
+def test_a_count_that_passed_its_check_is_told_once_it_has_grown(tmp_path: Path) -> None:
+    watch, _, uuids = make(tmp_path)
+
+    def look(count: int, watch: TroubleWatch) -> list[str]:
+        words = f"{count} since the driver was loaded"
+        found = (Fault(uuids[0], Trouble.ECC, words),) if count else ()
+        watch._gpus.faults = lambda held: found
+        watch.look({})
+        return [told.detail for told in watch.all()]
+
+    assert look(2, watch) == ["2 since the driver was loaded"]
+    assert look(3, watch) == ["3 since the driver was loaded"], "a new trouble, at a new time"
+    watch.clear(uuids[0])
+    assert look(3, watch) == [] == look(3, make(tmp_path)[0])
+    assert look(4, watch) == ["4 since the driver was loaded"]
+    watch.clear(uuids[0])
+    assert look(0, watch) == [], "the driver was loaded anew"
+    assert look(4, watch) == ["4 since the driver was loaded"]
+
+
 def test_what_is_known_can_be_asked_while_the_driver_hangs(tmp_path: Path) -> None:
     watch, faults, uuids = make(tmp_path)
     faults.write_text('{"0": {"kind": "ecc"}}')

@@ -18,6 +18,8 @@ from scheduler.states import TROUBLE_RULES, Trouble, trouble_of
 from scheduler.wire.messages import DeviceCheck, TroubleReport
 
 _CHECK_S = 120.0
+# Goes on being shown until the card is reset: only more of it is new.
+_COUNTED = Trouble.ECC
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +28,8 @@ class TroubleWatch:
     """All that is wrong now. Thread-safe.
 
     What is sticky is kept in `file` for as long as the host is not started again, so that an
-    agent that was restarted does not forget an error that the driver tells once.
+    agent that was restarted does not forget an error that the driver tells once. So are counts that
+    a card had when it passed a check.
     """
 
     def __init__(
@@ -38,7 +41,11 @@ class TroubleWatch:
         self._folders = tuple(folders)
         self._min_free_mib = min_free_mib
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, Trouble], TroubleReport] = self._recall()
+        self._found: dict[tuple[str, Trouble], TroubleReport] = {}
+        # By UUID, as the card says it: its count now, and when it passed its check.
+        self._counts: dict[str, str] = {}
+        self._passed: dict[str, str] = {}
+        self._recall()
         self._tried: set[str] = set()
 
     def look(self, holders: Mapping[str, int]) -> None:
@@ -48,13 +55,16 @@ class TroubleWatch:
         # Whoever asks what is known already must not wait for the driver.
         faults = self._gpus.faults({*holders, *tried})
         with self._lock:
-            shown = {(one.uuid, one.kind): one for one in faults if not self._is_tried(one)}
+            self._counts = {one.uuid: one.detail for one in faults if one.kind is _COUNTED}
+            # None any more: the driver was loaded anew.
+            self._passed = {u: count for u, count in self._passed.items() if u in self._counts}
+            shown = {(one.uuid, one.kind): one for one in faults if not self._is_settled(one)}
             if (room := min(map(free_mib, self._folders))) < self._min_free_mib:
                 shown["", Trouble.DISK_FULL] = Fault("", Trouble.DISK_FULL, f"{room} MiB are left")
             for key in [key for key in self._found if key not in shown]:
                 if not TROUBLE_RULES[key[1]].is_sticky and key[0] not in self._tried:
                     del self._found[key]
-            fresh = [key for key, fault in shown.items() if fault.is_new or key not in self._found]
+            fresh = [key for key, fault in shown.items() if self._is_fresh(fault)]
             for uuid, kind in fresh:
                 detail = shown[uuid, kind].detail
                 logger.error("%s: %s (%s)", uuid or "this node", kind, detail)
@@ -64,9 +74,16 @@ class TroubleWatch:
             if fresh:
                 self._keep()
 
-    def _is_tried(self, fault: Fault) -> bool:
-        """Whether it may be what a check uses that began meanwhile."""
-        return fault.kind is Trouble.NOT_RELEASED and fault.uuid in self._tried
+    def _is_settled(self, fault: Fault) -> bool:
+        """Whether a check that began meanwhile uses it, or has passed in spite of that count."""
+        if fault.kind is Trouble.NOT_RELEASED:
+            return fault.uuid in self._tried
+        return fault.kind is _COUNTED and self._passed.get(fault.uuid) == fault.detail
+
+    def _is_fresh(self, fault: Fault) -> bool:
+        known = self._found.get((fault.uuid, fault.kind))
+        has_more = fault.kind is _COUNTED and known is not None and known.detail != fault.detail
+        return fault.is_new or known is None or has_more
 
     @contextmanager
     def trying(self, uuid: str) -> Iterator[None]:
@@ -107,24 +124,26 @@ class TroubleWatch:
         with self._lock:
             for key in [key for key in self._found if key[0] == uuid]:
                 del self._found[key]
+            if uuid in self._counts:
+                self._passed[uuid] = self._counts[uuid]
             self._keep()
 
     def _keep(self) -> None:
         kept = [asdict(r) for (_, kind), r in self._found.items() if TROUBLE_RULES[kind].is_sticky]
         with suppress(OSError):  # a full disk is told, not died of
             fresh = self._file.with_suffix(".new")
-            fresh.write_text(json.dumps({"boot_id": self._boot_id, "troubles": kept}))
+            told = {"boot_id": self._boot_id, "troubles": kept, "passed": self._passed}
+            fresh.write_text(json.dumps(told))
             fresh.replace(self._file)
 
-    def _recall(self) -> dict[tuple[str, Trouble], TroubleReport]:
-        try:
+    def _recall(self) -> None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
             told = json.loads(self._file.read_text())
             if told["boot_id"] != self._boot_id:
-                return {}
+                return
             reports = [TroubleReport(**one) for one in told["troubles"]]
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
-        return {(report.uuid, trouble_of(report.kind)): report for report in reports}
+            self._passed = dict(told.get("passed", {}))
+            self._found = {(report.uuid, trouble_of(report.kind)): report for report in reports}
 
 
 class Checks:
