@@ -77,6 +77,7 @@ def test_sound_cards_have_no_faults(library: Path, tmp_path: Path) -> None:
         ("GPU-00000001", 8192),
     ]
     assert said["turns"] == [[[], ["GPU-00000000", "GPU-00000001"]]]
+    assert [one["memory_used_mib"] for one in said["samples"]] == [0, 0], "not the reserve"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,16 @@ def test_processes_of_the_job_that_holds_the_card_are_no_fault(
     library: Path, tmp_path: Path
 ) -> None:
     said = ask(library, tmp_path, ("0 process 4711", ["GPU-00000000"]))
+    assert said["turns"][0][0] == []
+
+
+def test_an_mps_server_is_left_behind_by_nobody(library: Path, tmp_path: Path) -> None:
+    server = tmp_path / "nvidia-cuda-mps-server"
+    server.write_text("#!/bin/sh\nread never\n")
+    server.chmod(0o700)
+    with subprocess.Popen([server], stdin=subprocess.PIPE) as stays:
+        said = ask(library, tmp_path, (f"0 process {stays.pid}\n0 memory 700", []))
+        stays.communicate()
     assert said["turns"][0][0] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from scheduler.agent.gpus.face import Fault
@@ -13,6 +14,10 @@ from scheduler.states import HARDWARE_XIDS, Trouble
 _MIB = 1024 * 1024
 _MAX_EVENTS = 64
 _NAMED_PROCESSES = 4
+# NVIDIA's MPS server stays on a card, with its memory, when its clients have gone.
+_STAYS = "nvidia-cuda-mps-server"
+# Of a process's name the kernel keeps so many letters.
+_COMM = 15
 # A driver keeps some memory of an idle card for itself: tens of MiB, a context takes hundreds.
 _LEFT_MIB = 256
 
@@ -81,13 +86,16 @@ class Signs:
         """What is on a device, or an instance, that no job holds: processes, else memory.
 
         Memory without a process is a leak of the driver's, or of a process that cannot die. A
-        screen's program is listed apart; what it takes is not held against the card.
+        screen's program is listed apart; what it takes is not held against the card, nor is an MPS
+        server.
         """
         running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses_v3, device)
-        pids = [one.pid for one in running or ()]
+        named = {one.pid: _comm(one.pid) for one in running or ()}
+        pids = [pid for pid, name in named.items() if name != _STAYS[:_COMM]]
         if pids:
             names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
             yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
+        if named:
             return
         left_mib = self.used_mib(device)
         if left_mib > _LEFT_MIB and not self._ask(
@@ -110,6 +118,12 @@ class Signs:
         with suppress(self._nvml.NVMLError):
             return question(*arguments)
         return None
+
+
+def _comm(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    return ""
 
 
 def text(value: str | bytes) -> str:

@@ -71,8 +71,8 @@ def _check(card: Device, slots: int, isolation: str) -> None:
         raise Invalid(f"Give 1 to {MOST_SLOTS} slots; 1 makes the card whole again.", field="slots")
     if isolation not in SLOT_ISOLATIONS:
         raise Invalid(
-            "Choose timeslice, or mps if the node runs NVIDIA's MPS daemon. MIG instances are made "
-            "on the node (nvidia-smi mig) and show up by themselves.",
+            "Choose timeslice, or mps if NVIDIA's MPS daemon serves jobs there. MIG instances are "
+            "made on the node (nvidia-smi mig) and show up by themselves.",
             field="isolation",
         )
     if card.slots.filter(in_service=True, slot__isnull=True).exists():
