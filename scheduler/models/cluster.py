@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
-from scheduler.states import DeviceHealth, NodeState
+from scheduler.states import DeviceHealth, NodeState, remedy_of
 
 
 def _choices(enum: type[StrEnum]) -> list[tuple[str, str]]:
@@ -107,6 +107,11 @@ class Node(models.Model):
         return self.name
 
     @property
+    def remedy(self) -> str:
+        """What an operator can do about its trouble; empty without one."""
+        return remedy_of(self.trouble)
+
+    @property
     def token_age_from(self) -> datetime:
         """Since when its token is what it is; before tokens were renewed, since its enrolment."""
         return self.token_since or self.created_at
@@ -177,6 +182,11 @@ class Device(models.Model):
     def is_part(self) -> bool:
         """Whether it is a part of a card."""
         return self.parent_id is not None
+
+    @property
+    def remedy(self) -> str:
+        """What an operator can do about its trouble; empty without one."""
+        return remedy_of(self.trouble)
 
     @property
     def label(self) -> str:

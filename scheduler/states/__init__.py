@@ -60,6 +60,7 @@ from scheduler.states.troubles import (
     TROUBLE_RULES,
     Trouble,
     TroubleRule,
+    remedy_of,
     trouble_of,
 )
 from scheduler.states.waits import (
@@ -133,6 +134,7 @@ __all__ = [
     "is_enough",
     "is_secret_name",
     "loss_sentence",
+    "remedy_of",
     "shown_state",
     "spoken_s",
     "trouble_of",

@@ -40,34 +40,45 @@ class TroubleRule:
     remedy: str
 
 
+# The agent has the driver's files open, and no card is reset under who has them.
+_RESET = (
+    "reset the GPU (stop trainyard-agent, jobs go on; `nvidia-smi --gpu-reset -i INDEX`; start it)"
+)
+
 TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {
     Trouble.XID: TroubleRule(
         "the driver reported a hardware error",
         True,
         True,
-        "Look into the kernel's log for NVRM, reset the GPU or reboot the node, then check it.",
+        f"Look into the kernel's log for NVRM, {_RESET} or reboot the node, then check it.",
     ),
     Trouble.ECC: TroubleRule(
         "memory errors that cannot be corrected",
         True,
         True,
-        "Reset the GPU so that the driver retires the rows; replace it if they come back.",
+        f"So that the driver retires the rows, {_RESET}; replace it if they come back.",
     ),
     Trouble.HOT: TroubleRule(
         "too hot", False, False, "Look at fans and air flow; it returns once it has cooled down."
     ),
     Trouble.LOST: TroubleRule(
-        "fell off the bus", True, True, "Reboot the node; reseat the card if it happens again."
+        "fell off the bus or does not answer",
+        True,
+        True,
+        "Reboot the node; reseat the card if it happens again.",
     ),
     Trouble.NOT_RELEASED: TroubleRule(
         "in use though no job holds it",
         False,
         False,
-        "End the process named here; where none is, or it cannot be killed, reset the GPU or the "
-        "node.",
+        f"End the process named here; where none is, or it cannot be killed, {_RESET} or reboot "
+        "the node.",
     ),
     Trouble.CHECK_FAILED: TroubleRule(
-        "did not pass its check", False, True, "Reset the GPU or reboot the node, then check it."
+        "did not pass its check",
+        False,
+        True,
+        f"See why it failed, {_RESET} or reboot the node, then check it.",
     ),
     Trouble.DISK_FULL: TroubleRule(
         "the disk is full", False, False, "Free space below the agent's state and work folders."
@@ -136,3 +147,8 @@ def trouble_of(kind: str) -> Trouble:
         return Trouble(kind)
     except ValueError:
         return Trouble.OTHER
+
+
+def remedy_of(kind: str) -> str:
+    """What an operator can do about the trouble of that name; empty for none."""
+    return TROUBLE_RULES[trouble_of(kind)].remedy if kind else ""

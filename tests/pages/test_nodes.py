@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from scheduler.models import Node, NodeToken, Pool
-from scheduler.states import NodeState
+from scheduler.models import Device, Node, NodeToken, Pool
+from scheduler.states import DeviceHealth, NodeState, Trouble
 from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +68,17 @@ def test_new_readings_come_as_points(client, alice, yard):
     job = client.get(reverse("jobs:series", args=[yard.running.pk])).json()
     assert len(job["points"]["power_watts"]["GPU-SIM-n1-0"]["y"]) == 20
     assert job["done"] is False
+
+
+def test_operators_read_what_to_do_about_what_is_out_of_order(client, operator, alice, yard):
+    out = {"health": DeviceHealth.QUARANTINED, "health_reason": "Xid 79"}
+    Device.objects.filter(uuid="GPU-SIM-n1-0").update(trouble=Trouble.XID, **out)
+    out = {"state": NodeState.QUARANTINED, "state_reason": "the disk is full"}
+    Node.objects.filter(name="n1").update(trouble=Trouble.DISK_FULL, **out)
+    for viewer, may in ((operator, True), (alice, False)):
+        client.force_login(viewer)
+        text = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
+        assert ("nvidia-smi --gpu-reset" in text and "Free space" in text) is may
 
 
 def test_operator_drains_with_a_reason_and_resumes(client, operator, yard):
