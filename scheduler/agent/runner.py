@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from scheduler.agent.gpus import GpuProblem
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.forking.overdue import Deadlines, send
@@ -101,7 +102,7 @@ class Attempt:
             self.end_early()
         except SetupProblem as problem:
             self.end_early(EndReason.SETUP_FAILED, str(problem))
-        except (OSError, NoFreeUid, NoFreePort) as problem:
+        except (OSError, NoFreeUid, NoFreePort, GpuProblem) as problem:
             logger.exception("attempt %d could not be prepared", self.fence)
             self.end_early(EndReason.START_FAILED, str(problem))
         except Exception as problem:

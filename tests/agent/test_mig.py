@@ -88,6 +88,39 @@ def test_instances_are_read_with_their_card():
     assert (second.gpu_percent, second.temperature_c, second.memory_used_mib) == (None, 41, 3072)
 
 
+def opened(path, monkeypatch, *minors: tuple[str, str]):
+    """Files that the driver names, as (folder, minor); all of them are there."""
+    for folder, minor in minors:
+        access = path / "capabilities" / "gpu3" / "mig" / folder / "access"
+        access.parent.mkdir(parents=True, exist_ok=True)
+        access.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+        (path / "caps").mkdir(exist_ok=True)
+        (path / "caps" / f"nvidia-cap{minor}").touch()
+    monkeypatch.setattr("scheduler.agent.gpus.mig._CAPABILITIES", path / "capabilities")
+    monkeypatch.setattr("scheduler.agent.gpus.mig._OPENING", path / "caps")
+
+
+def test_a_job_on_an_instance_is_shown_its_cards_file_and_what_opens_it(tmp_path, monkeypatch):
+    nvml = Driver()
+    nvml.nvmlDeviceGetMinorNumber = lambda device: 3
+    nvml.nvmlDeviceGetGpuInstanceId = lambda place: place + 5
+    nvml.nvmlDeviceGetComputeInstanceId = lambda place: 1
+    opened(tmp_path, monkeypatch, ("gi5", "48"), ("gi5/ci1", "50"))
+    gpus = object.__new__(NvmlGpus)
+    gpus._nvml, gpus._uuids, gpus._devices = nvml, ["GPU-0"], ["card"]
+    gpus._asker = Asker()
+    gpus._instances = {"GPU-0": tuple(instances_of(nvml, "card", CARD))}
+    caps = tmp_path / "caps"
+    found = gpus.device_files(["MIG-0"])
+    assert found[:3] == ("/dev/nvidia3", f"{caps}/nvidia-cap48", f"{caps}/nvidia-cap50")
+    assert "/dev/nvidiactl" in found and gpus.device_files(["MIG-9"]) == ()
+    with pytest.raises(GpuProblem, match="names no file"):
+        gpus.device_files(["MIG-2"])
+    (caps / "nvidia-cap50").unlink()
+    with pytest.raises(GpuProblem, match="nvidia-smi -L"):
+        gpus.device_files(["MIG-0"])
+
+
 def test_all_instances_are_never_more_than_their_card():
     for most in (2, 4, 7):
         assert sum(part_of(1, most) for _ in range(most)) <= 1000

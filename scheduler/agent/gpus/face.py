@@ -58,7 +58,10 @@ class Gpus(Protocol):
         """What is wrong now; what is left on a device not in `held` is a fault too."""
 
     def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """The files below /dev that a program needs for these devices, and no others."""
+        """The files below /dev that a program needs for these devices, and no others.
+
+        Raises GpuProblem where the driver does not name them.
+        """
 
     def check_command(self, uuid: str) -> tuple[str, ...]:
         """A program that tries the device out and ends with 0 if it is well."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from scheduler.agent.gpus.face import GpuProblem
 
 _MIB = 1024 * 1024
 _WHOLE_MILLI = 1000
+_CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
+_OPENING = Path("/dev/nvidia-caps")
+_MINOR = re.compile(r"^DeviceFileMinor: (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,30 @@ def instances_of(nvml: Any, device: Any, card_model: str) -> Iterator[Instance]:
             memory // _MIB,
             part_of(about.computeInstanceSliceCount, most),
         )
+
+
+def access_files(nvml: Any, handle: Any, minor: int) -> tuple[str, ...]:
+    """What opens this instance of the card /dev/nvidia`minor`: the file of the GPU instance, and
+    that of the compute instance within.
+
+    Raises NVMLError, and GpuProblem where the driver does not name them or they are not there.
+    """
+    whole = nvml.nvmlDeviceGetGpuInstanceId(handle)
+    part = nvml.nvmlDeviceGetComputeInstanceId(handle)
+    card = _CAPABILITIES / f"gpu{minor}" / "mig" / f"gi{whole}"
+    try:
+        told = [_MINOR.search((at / "access").read_text()) for at in (card, card / f"ci{part}")]
+    except OSError as problem:
+        raise GpuProblem(
+            f"The driver names no file that opens the MIG instance: {problem}"
+        ) from None
+    files = [_OPENING / f"nvidia-cap{one[1]}" for one in told if one]
+    if len(files) < len(told) or not all(file.exists() for file in files):
+        raise GpuProblem(
+            f"Files that open MIG instance gi{whole}/ci{part} of /dev/nvidia{minor} are missing in "
+            f"{_OPENING}. Run `nvidia-smi -L` on the node as root, which makes them."
+        )
+    return tuple(str(file) for file in files)
 
 
 def mig_model(card_model: str, profile: str) -> str:

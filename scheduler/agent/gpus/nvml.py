@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from scheduler.agent.gpus.asking import SILENT_S, Asker, Silent
 from scheduler.agent.gpus.driver import CONTROL_FILES
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
 from scheduler.agent.gpus.links import link_groups
-from scheduler.agent.gpus.mig import Instance, instances_of, is_in_mig_mode
+from scheduler.agent.gpus.mig import Instance, access_files, instances_of, is_in_mig_mode
 from scheduler.agent.gpus.signs import Signs, text
 from scheduler.states import Trouble
 from scheduler.wire.messages import DeviceFacts, DeviceSample
@@ -193,13 +193,25 @@ class NvmlGpus:
         return tuple(found)
 
     def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """The cards' own files and those every CUDA program opens; none without a card."""
-        found = [
-            f"/dev/nvidia{self._nvml.nvmlDeviceGetMinorNumber(device)}"
-            for uuid, device in zip(self._uuids, self._devices, strict=True)
-            if uuid in uuids
-        ]
+        """The cards' own files and those every CUDA program opens; none without a card.
+
+        Of an instance: its card's, and what opens it. Raises GpuProblem where a file is unknown.
+        """
+        found: list[str] = []
+        for uuid, device in zip(self._uuids, self._devices, strict=True):
+            parts = [one for one in self._instances.get(uuid, ()) if one.uuid in uuids]
+            if uuid not in uuids and not parts:
+                continue
+            try:
+                found += self._asker.ask(uuid, partial(self._files, device, parts))
+            except (self._nvml.NVMLError, Silent) as problem:
+                raise GpuProblem(f"GPU {uuid} does not say which file it is: {problem}") from None
         return (*found, *CONTROL_FILES) if found else ()
+
+    def _files(self, device: Any, parts: Sequence[Instance]) -> tuple[str, ...]:
+        minor = self._nvml.nvmlDeviceGetMinorNumber(device)
+        opening = [name for part in parts for name in access_files(self._nvml, part.handle, minor)]
+        return (f"/dev/nvidia{minor}", *opening)
 
     def check_command(self, uuid: str) -> tuple[str, ...]:
         """Writes and reads back memory of the device through the CUDA driver, in its own process.
