@@ -1,6 +1,6 @@
 /* A stand-in for libnvidia-ml.so.1: two cards whose faults stand in the file $NVML_STUB_FAULTS,
-   one a line: "INDEX gone|lost|hang|hot|ecc|process|screen|memory|deaf|dark|blind N" (memory in MiB; 256 more are reserved
-   for the driver; gone cards have no handle either, hanging ones answer once they do no more, deaf ones tell no Xid, dark ones no power, blind ones no use) or "INDEX xid CODE", which is told once a library.
+   one a line: "INDEX gone|lost|hang|hot|ecc|process|screen|memory|deaf|dark|blind|slow N" (memory in MiB; 256 more are reserved
+   for the driver; gone cards have no handle either, hanging ones answer once they do no more, deaf ones tell no Xid, dark ones no power, blind ones no use, slow ones no limit but N as why their clocks are low) or "INDEX xid CODE", which is told once a library.
    The second card's driver is old. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,9 +70,12 @@ int nvmlDeviceGetTemperature(card *c, unsigned sensor, unsigned *t) {
     return fault(c, "lost") ? LOST : OK;
 }
 int nvmlDeviceGetTemperatureThreshold(card *c, unsigned which, unsigned *t) {
-    (void)c;
     *t = 90;
-    return which == 1 ? OK : NOT_SUPPORTED;
+    return which == 1 && !fault(c, "slow") ? OK : NOT_SUPPORTED;
+}
+int nvmlDeviceGetCurrentClocksEventReasons(card *c, unsigned long long *why) {
+    *why = (unsigned long long)fault(c, "slow");
+    return OK;
 }
 int nvmlDeviceGetTotalEccErrors(card *c, unsigned type, unsigned counter, unsigned long long *n) {
     if (c->index == 1) return NOT_SUPPORTED;

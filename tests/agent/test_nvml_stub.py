@@ -85,6 +85,7 @@ def test_sound_cards_have_no_faults(library: Path, tmp_path: Path) -> None:
     [
         ("0 xid 48", "xid", "Xid 48: double-bit memory error"),
         ("0 hot 93", "hot", "93 C, and it slows down from 90 C"),
+        ("0 hot 93\n0 slow 65", "hot", "93 C, and its hardware slows it down"),
         ("0 ecc 2", "ecc", "2 since the driver was loaded"),
         ("0 process 4711", "not_released", "such as 4711"),
         ("0 memory 700", "not_released", "700 MiB of its memory are taken and no process"),
@@ -163,10 +164,11 @@ def test_an_mps_server_is_left_behind_by_nobody(library: Path, tmp_path: Path) -
     [
         ("0 memory 700", ["GPU-00000000"]),  # its job's own
         ("0 memory 100", []),  # what a driver keeps of an idle card
+        ("0 hot 85\n0 slow 33", []),  # its software keeps it below its limit
         ("0 memory 700\n0 screen 99", []),  # of a screen's program
     ],
 )
-def test_memory_that_somebody_may_hold_is_no_fault(
+def test_what_is_as_it_should_be_is_no_fault(
     library: Path, tmp_path: Path, fault: str, held: list[str]
 ) -> None:
     said = ask(library, tmp_path, (fault, held))

@@ -71,16 +71,24 @@ class Signs:
             return
         except nvml.NVMLError:
             degrees = 0
-        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-        limit = self._ask(nvml.nvmlDeviceGetTemperatureThreshold, device, slowdown)
-        if limit and degrees >= limit:
-            yield Fault(uuid, Trouble.HOT, f"{degrees} C, and it slows down from {limit} C")
+        yield from self._hot(uuid, device, degrees)
         kinds = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
         errors = self._ask(nvml.nvmlDeviceGetTotalEccErrors, device, *kinds)
         if errors:
             yield Fault(uuid, Trouble.ECC, f"{errors} since the driver was loaded")
         if not is_held:
             yield from self.left_behind(uuid, device)
+
+    def _hot(self, uuid: str, device: Any, degrees: int) -> Iterator[Fault]:
+        """Where the driver names no limit any more, what slows the card down tells."""
+        nvml = self._nvml
+        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit = self._ask(nvml.nvmlDeviceGetTemperatureThreshold, device, slowdown)
+        if limit and degrees >= limit:
+            yield Fault(uuid, Trouble.HOT, f"{degrees} C, and it slows down from {limit} C")
+        reasons = 0 if limit else self._ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, device)
+        if (reasons or 0) & nvml.nvmlClocksEventReasonHwThermalSlowdown:
+            yield Fault(uuid, Trouble.HOT, f"{degrees} C, and its hardware slows it down")
 
     def left_behind(self, uuid: str, device: Any) -> Iterator[Fault]:
         """What is on a device, or an instance, that no job holds: processes, else memory.
