@@ -7,6 +7,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from scheduler.agent.gpus import Fault, SimulatedGpus
 from scheduler.agent.node.troubles import Checks, TroubleWatch
 from scheduler.states import AttemptState, EndReason, Trouble
@@ -45,11 +47,13 @@ def test_it_outlives_the_agent_but_not_the_host(tmp_path: Path) -> None:
     assert make(tmp_path)[0].all() == ()
 
 
-def test_an_error_that_comes_again_is_a_new_one(tmp_path: Path) -> None:
+def test_an_error_that_comes_again_is_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server may have been told to overrule the first."""
     watch, _, uuids = make(tmp_path)
     events = [Fault(uuids[0], Trouble.XID, "Xid 48", is_new=True)]
-    watch._gpus.faults = lambda held: tuple(events)
+    monkeypatch.setattr(watch._gpus, "faults", lambda held: tuple(events))
     watch.look({})
     [first] = watch.all()
     watch.look({uuids[0]: 5})
@@ -61,13 +65,15 @@ def test_an_error_that_comes_again_is_a_new_one(tmp_path: Path) -> None:
     assert watch.all() == (second,)
 
 
-def test_a_count_that_passed_its_check_is_told_once_it_has_grown(tmp_path: Path) -> None:
+def test_a_count_that_passed_its_check_is_told_once_it_has_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch, _, uuids = make(tmp_path)
 
     def look(count: int, watch: TroubleWatch) -> list[str]:
         words = f"{count} since the driver was loaded"
         found = (Fault(uuids[0], Trouble.ECC, words),) if count else ()
-        watch._gpus.faults = lambda held: found
+        monkeypatch.setattr(watch._gpus, "faults", lambda held: found)
         watch.look({})
         return [told.detail for told in watch.all()]
 
@@ -81,12 +87,14 @@ def test_a_count_that_passed_its_check_is_told_once_it_has_grown(tmp_path: Path)
     assert look(4, watch) == ["4 since the driver was loaded"]
 
 
-def test_what_is_known_can_be_asked_while_the_driver_hangs(tmp_path: Path) -> None:
+def test_what_is_known_can_be_asked_while_the_driver_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch, faults, uuids = make(tmp_path)
     faults.write_text('{"0": {"kind": "ecc"}}')
     watch.look({})
     hangs = threading.Event()
-    watch._gpus.faults = lambda held: (hangs.wait(30), ())[1]
+    monkeypatch.setattr(watch._gpus, "faults", lambda held: (hangs.wait(30), ())[1])
     looking = threading.Thread(target=watch.look, args=({},))
     looking.start()
     assert [t.uuid for t in watch.all()] == uuids[:1]
