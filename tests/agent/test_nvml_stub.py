@@ -50,7 +50,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(library: Path, tmp_path: Path, *turns: tuple, before: str = "", waits: tuple = ()) -> dict:
+def ask(
+    library: Path, tmp_path: Path, *turns: tuple, before: str = "", waits: tuple = (30.0,)
+) -> dict:
     """`before`: the faults as the agent starts; `waits`: in s, for an answer, and for silence."""
     done = subprocess.run(
         [sys.executable, "-c", ASK, json.dumps((before, turns, waits))],
@@ -188,8 +190,8 @@ def test_a_card_that_hangs_holds_up_no_other(library: Path, tmp_path: Path) -> N
     hangs = "0 hang 1\n"
     told = hangs + "1 xid 79"
     said = ask(
-        library, tmp_path, ("0 hot 93", []), (hangs, []), (told, [], 0.6), ("", [], 0.6),
-        waits=(0.2, 0.5),
+        library, tmp_path, ("0 hot 93", []), (hangs, []), (told, [], 1.4), ("", [], 1.4),
+        waits=(0.6, 1.2),
     )  # fmt: skip
     hot, still, silent, again = (turn[0] for turn in said["turns"])
     assert [fault[:2] for fault in hot] == [["GPU-00000000", "hot"]]
@@ -207,5 +209,5 @@ def test_a_card_that_hangs_holds_up_no_other(library: Path, tmp_path: Path) -> N
 def test_where_all_hang_only_the_first_is_called_lost(library: Path, tmp_path: Path) -> None:
     """The driver may have one lock; jobs on sound cards go on."""
     hangs = "0 hang 1\n1 hang 1"
-    said = ask(library, tmp_path, (hangs, []), (hangs, [], 0.6), ("", [], 0.2), waits=(0.2, 0.5))
+    said = ask(library, tmp_path, (hangs, []), (hangs, [], 1.4), ("", []), waits=(0.6, 1.2))
     assert [fault[:2] for fault in said["turns"][1][0]] == [["GPU-00000000", "lost"]]
