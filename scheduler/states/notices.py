@@ -77,7 +77,7 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
     ),
     NoticeKind.SESSION_IDLE: NoticeRule(
         "Idle session",
-        "A session of yours holds GPUs and does nothing.",
+        "A session of yours is idle and stops soon, or was stopped for it.",
         "queued",
         True,
     ),

@@ -1,10 +1,12 @@
-"""Every value that is refused is refused by the name of its field."""
+"""Every value that is refused is refused by the name of its field; every kind of news is told."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
+from scheduler.states import NoticeKind
 from tests.architecture.sources import python_files, text_of
 
 ROOMS = ("accounts/", "scheduler/", "portal/")
@@ -29,3 +31,10 @@ def test_every_refused_value_names_its_field():
 def test_a_nameless_one_is_found():
     assert list(nameless('raise Invalid("No.")\nraise Invalid("No.", field="")')) == [1, 2]
     assert not list(nameless('raise Invalid("No.", field=name)'))
+
+
+def test_every_kind_of_news_that_is_offered_is_told():
+    told = "".join(map(text_of, python_files("scheduler")))
+    rules = text_of(Path("scheduler/states/notices.py"))
+    kinds = [f"NoticeKind.{kind.name}" for kind in NoticeKind]
+    assert not [kind for kind in kinds if told.count(kind) == rules.count(kind)]

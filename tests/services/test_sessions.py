@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import AuditEvent
-from scheduler.models import DeviceSample, Session
+from scheduler.models import DeviceSample, Notification, OutboundMail, Session
 from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.sessions import session_cards
 from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.inbox.mailing import write_mails
 from scheduler.services.sessions import (
     entry_of,
     issue_ticket,
@@ -21,7 +22,7 @@ from scheduler.services.sessions import (
 )
 from scheduler.services.sessions.idling import last_work
 from scheduler.spec import SpecInvalid
-from scheduler.states import EndReason
+from scheduler.states import EndReason, NoticeKind
 from tests import scenes
 from tests.scenes import NOON
 
@@ -95,6 +96,38 @@ def test_the_idle_clock_is_set_back_by_people_and_by_work_and_stops_at_last(
     session.job.refresh_from_db()
     assert (session.job.state, session.job.end_reason) == ("succeeded", "session_idle")
     assert session.job.end_facts["limit"] == "10m"
+
+
+def test_an_idle_session_is_told_once_before_it_stops_and_when_it_has(session, alice, cluster):
+    def told():
+        rows = Notification.objects.filter(person=alice).order_by("pk")
+        return [(row.kind, row.subject) for row in rows]
+
+    type(alice).objects.filter(pk=alice.pk).update(email="alice@example.org")
+    one = (NoticeKind.SESSION_IDLE, f"job:{session.pk}")
+    stop_idle_sessions(now=later(7.9))
+    assert told() == []
+    for minutes in (8.5, 9):
+        stop_idle_sessions(now=later(minutes))
+        assert told() == [one]
+        write_mails(now=later(minutes))
+        assert OutboundMail.objects.filter(person=alice).count() == 1
+    keep_session(actor=alice, session=session, now=later(9))
+    stop_idle_sessions(now=later(10))
+    assert told() == [one]
+    stop_idle_sessions(now=later(18))
+    assert told() == [one, one]
+    assert stop_idle_sessions(now=later(19)) == 1
+    ended = scenes.ended(session.job.attempts.get(), reason=EndReason.PREEMPTED, exit_code=0)
+    scenes.sync(cluster.node(1), ended, now=later(19))
+    assert told() == [one, one, one]
+    texts = Notification.objects.order_by("pk").values_list("title", "text")
+    assert [title for title, _ in texts] == [
+        "train is idle and stops soon",
+        "train is idle and stops soon",
+        "train was idle and has been stopped",
+    ]
+    assert "since 2026-11-20 12:00 UTC; it stops at 12:10 UTC" in texts[0][1]
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,7 @@ def _singles(jobs: Sequence[Job]) -> Iterator[News]:
     for job in jobs:
         if job.pk in by_themselves:
             continue
-        kind, words = _KINDS.get(
-            JobState(job.state), (NoticeKind.JOB_PREEMPTED, "was interrupted and waits again")
-        )
+        kind, words = _kind_of(job)
         yield News(
             person_id=job.owner_id,
             kind=kind,
@@ -54,6 +52,13 @@ def _singles(jobs: Sequence[Job]) -> Iterator[News]:
             path=f"/jobs/{job.pk}/",
             key=f"job:{job.pk}:{job.version}:{job.state}",
         )
+
+
+def _kind_of(job: Job) -> tuple[NoticeKind, str]:
+    if job.state == JobState.SUCCEEDED and job.end_reason == EndReason.SESSION_IDLE:
+        return NoticeKind.SESSION_IDLE, "was idle and has been stopped"
+    interrupted = (NoticeKind.JOB_PREEMPTED, "was interrupted and waits again")
+    return _KINDS.get(JobState(job.state), interrupted)
 
 
 def _why(job: Job) -> str:

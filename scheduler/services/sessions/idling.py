@@ -1,4 +1,4 @@
-"""The idle clock of sessions: what sets it back, and the stop when it has run down.
+"""The idle clock of sessions: what sets it back, a word before it has run down, and the stop.
 
 Something is done in a session when a byte goes to or comes from its people, when they say that
 they still need it, and while its GPUs work. A session that trains over night goes on.
@@ -15,15 +15,19 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.audit import record
-from scheduler.models import Attempt, DeviceSample, Job, Session
+from scheduler.models import Attempt, DeviceSample, Job, Notification, Session
 from scheduler.models.telemetry import MAY_WORK
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.inbox.telling import News, tell
 from scheduler.services.sessions.entering import may_connect
 from scheduler.services.stopping import request_stop
 from scheduler.spec.units import format_duration
-from scheduler.states import AttemptState, EndReason
+from scheduler.states import AttemptState, EndReason, NoticeKind
+
+# Of the rest, as the card of a session says that it ends soon.
+_TOLD_AFTER = 0.8
 
 
 def note_activity(*, job_id: int, at: datetime) -> None:
@@ -48,8 +52,9 @@ def keep_session(*, actor: User, session: Session, now: datetime | None = None) 
 
 
 def stop_idle_sessions(*, now: datetime) -> int:
-    """Stop running sessions in which nothing was done for as long as they may rest; returns how
-    many. One query where there is none to look at."""
+    """Stop running sessions in which nothing was done for as long as they may rest, and tell the
+    owners of those that soon will be; returns how many were stopped. One query where there is none
+    to look at."""
     running = (
         Attempt.objects.filter(
             state=AttemptState.RUNNING, started_at__isnull=False, job__session__isnull=False
@@ -58,20 +63,53 @@ def stop_idle_sessions(*, now: datetime) -> int:
             idle_stop_s=F("job__session__idle_stop_s"),
             seen_at=Coalesce("job__session__active_at", "started_at"),
         )
+        .select_related("job")
         .order_by("pk")
-        .values_list("pk", "job_id", "idle_stop_s", "seen_at", "started_at")
     )
-    count = 0
-    for pk, job_id, idle_stop_s, seen_at, started_at in running:
-        rest = timedelta(seconds=idle_stop_s)
-        if _last_done(seen_at, started_at) > now - rest:
+    count, warned = 0, []
+    for attempt in running:
+        rest = timedelta(seconds=attempt.idle_stop_s)
+        last_done = _last_done(attempt.seen_at, attempt.started_at)
+        if last_done > now - rest * _TOLD_AFTER:
             continue
-        worked_at = last_work(pk, since=now - rest)
+        worked_at = last_work(attempt.pk, since=max(last_done, now - rest))
         if worked_at is not None:
-            note_activity(job_id=job_id, at=worked_at)
-            continue
-        count += _stop(pk, rest, now)
+            note_activity(job_id=attempt.job_id, at=worked_at)
+            last_done = worked_at
+        if last_done <= now - rest:
+            count += _stop(attempt.pk, rest, now)
+        elif last_done <= now - rest * _TOLD_AFTER:
+            warned.append(_warning(attempt, last_done, rest))
+    _tell_once(warned, now)
     return count
+
+
+def _warning(attempt: Attempt, last_done: datetime, rest: timedelta) -> News:
+    """Another one only after something was done in it."""
+    job = attempt.job
+    return News(
+        person_id=job.owner_id,
+        kind=NoticeKind.SESSION_IDLE,
+        subject=f"job:{job.pk}",
+        title=f"{job.name} is idle and stops soon",
+        text=f"Nothing was done in the session since {last_done:%Y-%m-%d %H:%M} UTC; it stops at "
+        f"{last_done + rest:%H:%M} UTC. Go on in it, or keep it, if you still need it.",
+        path=f"/jobs/{job.pk}/",
+        key=f"session-idle:{attempt.pk}:{int(last_done.timestamp())}",
+    )
+
+
+@transaction.atomic
+def _tell_once(news: list[News], now: datetime) -> None:
+    """Asked before, for each look finds them anew and their pages would be told each time."""
+    known = set(
+        Notification.objects.filter(
+            person__in={one.person_id for one in news}, key__in=[one.key for one in news]
+        ).values_list("key", flat=True)
+        if news
+        else ()
+    )
+    tell((one for one in news if one.key not in known), now=now)
 
 
 def _last_done(seen_at: datetime | None, started_at: datetime | None) -> datetime:
