@@ -14,6 +14,7 @@ from scheduler.services.inbox import News, choose_kind, mark_read, mute, tell, u
 from scheduler.services.inbox.mailing import prune_notifications, write_mails
 from scheduler.services.jobs import cancel_job
 from scheduler.services.mailing.sending import prune_mails, send_mails
+from scheduler.services.requesting.reminding import tend_requests
 from scheduler.services.sets import cancel_set
 from scheduler.states import EndReason, NoticeKind
 from tests import requesting
@@ -180,3 +181,12 @@ class TestMails:
         assert not OutboundMail.objects.filter(person=alice).exists()
         assert OutboundMail.objects.filter(person=lead).count() == 1
         assert write_mails(now=at(3)) == 0
+
+    def test_of_a_muted_request_come_no_mails_any_more(self, alice, lead, project):
+        request = requesting.ask(alice, project, now=at(1))
+        mute(actor=lead, subject=f"request:{request.pk}")
+        assert request.step_at and request.due_at
+        half = request.step_at + (request.due_at - request.step_at) / 2
+        assert tend_requests(now=half)["reminded"] == 1
+        assert OutboundMail.objects.filter(person=lead).count() == 1
+        assert Notification.objects.filter(person=lead).count() == 2

@@ -23,11 +23,13 @@ KEEP_UNREAD = timedelta(days=90)
 KEEP_TAKEN_UP = timedelta(hours=1)
 
 
-def wants_mail(people: set[int], kind: NoticeKind) -> set[int]:
-    """Those of these people who get a mail of this kind; one query."""
+def wants_mail(people: set[int], kind: NoticeKind, subject: str) -> set[int]:
+    """Those of these people who get a mail of this kind about this; two queries."""
     rows = NotificationChoice.objects.filter(person__in=people, kind=kind)
     chosen = dict(rows.values_list("person_id", "by_mail"))
-    return {one for one in people if chosen.get(one, NOTICE_RULES[kind].by_mail)}
+    muted = NotificationMute.objects.filter(person__in=people, subject=subject)
+    hearing = people - set(muted.values_list("person_id", flat=True))
+    return {one for one in hearing if chosen.get(one, NOTICE_RULES[kind].by_mail)}
 
 
 def write_mails(*, now: datetime) -> int:

@@ -75,15 +75,15 @@ def mail(
     now: datetime,
 ) -> None:
     """Tell each of these people, unless this was told before: in the inbox, with `said` as its
-    text, and by a mail that a task sends, unless they want none of this kind.
+    text, and by a mail that a task sends, unless they want none of this kind or of this request.
     """
-    told = sorted(set(people))
+    told, about = sorted(set(people)), f"request:{request.pk}"
     tell(
         [
             News(
                 person_id=person,
                 kind=kind,
-                subject=f"request:{request.pk}",
+                subject=about,
                 title=subject,
                 text=said,
                 path=f"/requests/{request.pk}/",
@@ -104,7 +104,7 @@ def mail(
                 created_at=now,
                 not_before=now,
             )
-            for person in sorted(wants_mail(set(told), kind))
+            for person in sorted(wants_mail(set(told), kind, about))
         ],
         ignore_conflicts=True,
     )
