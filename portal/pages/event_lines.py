@@ -63,7 +63,7 @@ WORDS: Mapping[str, str] = {
     "device_made_whole": "GPU whole again",
 }
 # Said by the line itself already, or of no use to people.
-_UNSAID = frozenset({"fence", "attempt", "end_reason", "facts"})
+_UNSAID = frozenset({"fence", "attempt", "end_reason", "facts", "who_id"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from scheduler.services.rows.updating import update_rows
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.releasing import release_devices
-from scheduler.services.verdicts import node_fault_before, triage, verdict
+from scheduler.services.verdicts import node_fault_before, triage, verdict, who_stopped
 from scheduler.states import (
     END_RULES,
     INFRASTRUCTURE,
@@ -121,7 +121,7 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     )
     if reason is not EndReason.COMPLETED:
         facts |= lost_work(attempt, started_at=started_at, now=now)
-        facts |= {"who": attempt.stop_actor_name} if is_wanted else {}
+        facts |= who_stopped(attempt) if is_wanted else {}
         facts["goes_on"] = bool(then) or wanted in PAUSES
     if then and finding.failure is FailureClass.INFRA_STORAGE:
         facts |= storage_pause(attempt, facts, is_confirmed=finding.is_confirmed)

@@ -183,7 +183,7 @@ def end_job(
         return job
     if job.state in LIVE_JOB_STATES:
         raise Conflict("The job is just being started; try again in a second.", code="try_again")
-    facts = {"who": actor.get_full_name()}
+    facts = {"who": actor.get_full_name(), "who_id": actor.pk}
     transitions.move_job(
         job,
         JobState.CANCELLED,

@@ -51,7 +51,7 @@ def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> 
     reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     with transaction.atomic():
         waiting = locked_waiting(Job.objects.filter(job_set=job_set))
-        facts = {"who": actor.get_full_name()}
+        facts = {"who": actor.get_full_name(), "who_id": actor.pk}
         cancel_waiting(waiting, reason=reason, facts=facts, now=now, actor=actor)
         if actor.pk != job_set.owner_id:
             _record(actor, "cancel", job_set, {"waiting_tasks": len(waiting)}, now)

@@ -35,17 +35,17 @@ def request_stop(
     """
     if attempt.state == AttemptState.ENDED:
         return False
-    given_back_to = str((facts or {}).get("given_back_to", ""))
-    who = who or (actor.get_full_name() if actor else given_back_to)
+    by = actor.pk if actor and not who else None  # two who ask together are none of them
+    who = who or (actor.get_full_name() if actor else str((facts or {}).get("given_back_to", "")))
     if attempt.state == AttemptState.STOPPING:
-        return _override(attempt, reason, who)
+        return _override(attempt, reason, who, by)
     moved = transitions.move_attempt(
         attempt,
         AttemptState.STOPPING,
         now=now,
         stop_reason=reason,
         stop_actor_name=who,
-        stop_facts=dict(said) if said else None,
+        stop_facts={**(said or {}), **({"by": by} if by else {})} or None,
         stopping_at=now,
         stopped_for=make_room_for,
     )
@@ -70,14 +70,19 @@ def _weight(reason: str) -> int:
     return 2 if reason in _CANCELS else 1 if reason in PAUSES else 0
 
 
-def _override(attempt: Attempt, reason: EndReason, who: str) -> bool:
+def _override(attempt: Attempt, reason: EndReason, who: str, by: int | None) -> bool:
     """Another reason for a stop under way, if it weighs more."""
     if _weight(reason) <= _weight(attempt.stop_reason):
         return False
-    changes: dict[str, object] = {"stop_reason": reason, "stop_actor_name": who}
-    if attempt.stop_reason in NODE_FAULTS:
-        # It ends for that, at nobody's cost, whatever becomes of the job.
-        changes["stop_facts"] = {"node_fault": str(attempt.stop_reason)}
+    # For a node's fault it ends at nobody's cost, whatever becomes of the job.
+    is_fault = attempt.stop_reason in NODE_FAULTS
+    fault = {"node_fault": str(attempt.stop_reason)} if is_fault else {}
+    before = {} if is_fault else attempt.stop_facts or {}
+    changes: dict[str, object] = {
+        "stop_reason": reason,
+        "stop_actor_name": who,
+        "stop_facts": {**before, **fault, "by": by},
+    }
     Attempt.objects.filter(pk=attempt.pk).update(**changes)
     attempt.refresh_from_db(fields=list(changes))
     return True

@@ -37,7 +37,7 @@ def verdict(
         if culprit.exit_code is not None:
             facts["exit_code"] = culprit.exit_code
     if reason in _BY_SOMEBODY:
-        facts["who"] = attempt.stop_actor_name
+        facts |= who_stopped(attempt)
     if reason is EndReason.PREEMPTED:
         whom = attempt.stopped_for_id
         facts |= {"for_whom": f"job {whom}" if whom else "a more important job"}
@@ -45,7 +45,7 @@ def verdict(
             facts["for_whom"] += f" (given back to {attempt.stop_actor_name})"
         facts |= {"beneficiary": whom} if whom else {}
     if reason in (EndReason.RESIZED, EndReason.SESSION_IDLE):
-        facts |= attempt.stop_facts or {}
+        facts |= {name: said for name, said in (attempt.stop_facts or {}).items() if name != "by"}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)
     if reason is EndReason.BOOKING_ENDED:
@@ -53,6 +53,11 @@ def verdict(
     if reason is EndReason.OUT_OF_MEMORY:
         facts["limit"] = format_size_mib(attempt.job.memory_mib)
     return reason, facts, culprit.exit_code if culprit else None
+
+
+def who_stopped(attempt: Attempt) -> dict[str, Any]:
+    """Their name as of then; names may be alike, so `who_id` tells which one person it was."""
+    return {"who": attempt.stop_actor_name, "who_id": (attempt.stop_facts or {}).get("by")}
 
 
 def node_fault_before(attempt: Attempt) -> str:

@@ -60,6 +60,24 @@ class TestJobs:
         cancel_job(actor=lead, job=theirs)
         assert told(alice) == [("job_cancelled", "theirs was cancelled")]
 
+    def test_a_namesake_is_somebody_else(self, cluster, alice, lead, project):
+        type(alice).objects.filter(pk__in=[alice.pk, lead.pk]).update(display_name="Kim Lee")
+        alice.refresh_from_db()
+        lead.refresh_from_db()
+        for actor, name in ((alice, "own"), (lead, "theirs")):
+            waiting, runs = (submit(alice, project, name=f"{name}-{n}") for n in ("waits", "runs"))
+            attempt = start(runs, cluster.node(1))
+            sync(cluster.node(1), running(attempt), now=at(1))
+            for job in (waiting, runs):
+                cancel_job(actor=actor, job=job, now=at(2))
+            gone = ended(attempt, reason=EndReason.EXIT_CODE, exit_code=143)
+            sync(cluster.node(1), gone, now=at(3))
+        kinds = {kind for kind, _ in told(alice)}
+        assert (kinds, {title for _, title in told(alice)}) == (
+            {"job_cancelled"},
+            {"theirs-waits was cancelled", "theirs-runs was cancelled"},
+        )
+
     def test_of_an_array_its_first_failure_and_its_end(self, cluster, alice, project):
         tasks = list(submit(alice, project, name="sweep", array="0-2").job_set.tasks.order_by("pk"))
         for number, (task, code) in enumerate(zip(tasks, (1, 1, 0), strict=True)):

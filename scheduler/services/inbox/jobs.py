@@ -10,7 +10,6 @@ from datetime import datetime
 
 from django.db.models import Count, Q
 
-from accounts.models import User
 from scheduler.models import Job
 from scheduler.services.inbox.telling import News, tell
 from scheduler.states import (
@@ -38,9 +37,8 @@ def tell_of_ends(jobs: Sequence[Job], *, now: datetime) -> None:
 
 
 def _singles(jobs: Sequence[Job]) -> Iterator[News]:
-    by_themselves = _cancelled_by_their_owner(jobs)
     for job in jobs:
-        if job.pk in by_themselves:
+        if _is_cancelled_by_its_owner(job):
             continue
         kind, words = _kind_of(job)
         yield News(
@@ -65,25 +63,18 @@ def _why(job: Job) -> str:
     return end_sentence(EndReason(job.end_reason), job.end_facts) if job.end_reason else ""
 
 
-def _cancelled_by_their_owner(jobs: Sequence[Job]) -> set[int]:
-    """Nobody needs to be told of what they did. Asked only where a person cancelled."""
-    ours = [
-        job
-        for job in jobs
-        if job.state == JobState.CANCELLED and job.end_reason == EndReason.CANCELLED_BY_USER
-    ]
-    people = User.objects.in_bulk({job.owner_id for job in ours}) if ours else {}
-    return {
-        job.pk for job in ours if job.end_facts.get("who") == people[job.owner_id].get_full_name()
-    }
+def _is_cancelled_by_its_owner(job: Job) -> bool:
+    """Nobody needs to be told of what they did."""
+    is_cancelled = job.state == JobState.CANCELLED
+    is_by_people = job.end_reason == EndReason.CANCELLED_BY_USER
+    return is_cancelled and is_by_people and job.end_facts.get("who_id") == job.owner_id
 
 
 def _sets(jobs: Sequence[Job]) -> Iterator[News]:
-    by_themselves = _cancelled_by_their_owner(jobs)
     ended = {
         job.job_set_id: job
         for job in jobs
-        if job.state in FINAL_JOB_STATES and job.pk not in by_themselves
+        if job.state in FINAL_JOB_STATES and not _is_cancelled_by_its_owner(job)
     }
     for job in jobs:
         if job.state == JobState.FAILED:
