@@ -27,7 +27,7 @@ from portal.api.operations import ApiView
 from portal.api.shapes import viewer_of
 from portal.outages import is_database_behind
 from scheduler.selectors.cluster import pool_summaries
-from scheduler.selectors.health import Pulse, read_pulse
+from scheduler.selectors.health import Pulse, has_scheduler, read_pulse
 
 BROKER_TIMEOUT_S = 0.5
 
@@ -47,8 +47,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """
     checks = {"database": "ok", "broker": "ok" if broker_answers() else "down", "scheduler": "ok"}
     try:
-        pulse = read_pulse(now=timezone.now())
-        if not pulse.has_scheduler:
+        if not has_scheduler(now=timezone.now()):
             checks["scheduler"] = "no scheduler holds the lease; is a scheduling worker up?"
     except DatabaseError as error:
         is_behind = is_database_behind(error)

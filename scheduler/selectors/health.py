@@ -21,6 +21,14 @@ class Pulse:
     last_cycle_ms: float
 
 
+def has_scheduler(*, now: datetime) -> bool:
+    """Whether one holds the lease; one look at one row, for anybody may ask as often as they like.
+
+    Raises the database's own error when it does not answer.
+    """
+    return SchedulerLease.objects.filter(expires_at__gt=now).exists()
+
+
 def read_pulse(*, now: datetime) -> Pulse:
     """Raises the database's own error when it does not answer."""
     last = CycleRecord.objects.order_by("-id").values_list("duration_ms", flat=True).first()
@@ -29,6 +37,6 @@ def read_pulse(*, now: datetime) -> Pulse:
     return Pulse(
         jobs={str(state): jobs.get(str(state), 0) for state in JobState},
         nodes={str(state): nodes.get(str(state), 0) for state in NodeState},
-        has_scheduler=SchedulerLease.objects.filter(expires_at__gt=now).exists(),
+        has_scheduler=has_scheduler(now=now),
         last_cycle_ms=last or 0.0,
     )

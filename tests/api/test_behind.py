@@ -59,7 +59,7 @@ def test_monitors_are_told(client, behind, monkeypatch):
         with connection.cursor() as cursor:
             cursor.execute("SELECT networks FROM accounts_apitoken")
 
-    monkeypatch.setattr("portal.api.health.read_pulse", broken)
+    monkeypatch.setattr("portal.api.health.has_scheduler", broken)
     reply = client.get("/readyz")
     assert reply.status_code == 503
     assert reply.json()["checks"]["database"] == "must be migrated: manage.py prepare"

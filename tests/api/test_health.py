@@ -27,15 +27,23 @@ def test_ready_without_broker_is_degraded_not_unready(client, cluster):
     }
 
 
+def test_what_anybody_may_ask_costs_one_query_that_counts_nothing(
+    client, cluster, django_assert_num_queries
+):
+    with django_assert_num_queries(1) as captured:
+        assert client.get("/readyz").status_code == 200
+    assert "scheduler_job" not in captured[0]["sql"]
+
+
 def test_without_a_database_it_is_unready(client, monkeypatch):
     def broken(**kwargs: object) -> None:
         raise OperationalError("down")
 
-    monkeypatch.setattr("portal.api.health.read_pulse", broken)
+    monkeypatch.setattr("portal.api.health.has_scheduler", broken)
     reply = client.get("/readyz")
     assert reply.status_code == 503
     assert reply.json()["status"] == "unready"
-    assert selectors.read_pulse is not broken
+    assert selectors.has_scheduler is not broken
 
 
 def test_metrics_are_for_operators(client, program, alice, operator, cluster, project):
