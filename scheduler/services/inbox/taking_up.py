@@ -30,7 +30,10 @@ def since_now(now: datetime) -> datetime:
 def take_up(hook: Webhook, now: datetime) -> None:
     """A delivery for each thing told, however many people were told it."""
     begin = hook.since - OVERLAP
-    rows = Notification.objects.filter(at__gte=begin, at__lte=now).order_by("id")
+    # Found from the newest on; before it nothing of interest was written, by what `OVERLAP` says.
+    old = Notification.objects.filter(at__lt=begin - OVERLAP).order_by("-id")
+    floor = old.values_list("pk", flat=True).first() or 0
+    rows = Notification.objects.filter(pk__gt=floor, at__gte=begin, at__lte=now).order_by("id")
     if hook.kinds:
         rows = rows.filter(kind__in=hook.kinds)
     known = set(
