@@ -92,7 +92,8 @@ def answering(got: list[bytes], answer: bytes = OK) -> Talk:
                 *("0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255", "localhost"),
                 *("hook.localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1"),
                 *("[::1]", "[fe80::1]", "[fd00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::7f00:1]"),
-                *("[2002:7f00:1::]", "[::]", "[ff02::1]"),
+                *("[2002:7f00:1::]", "[::]", "[ff02::1]", "[64:ff9b:1::808:808]", "[fec0::1]"),
+                *("[::8.8.8.8]", "[::ffff:0:8.8.8.8]"),
             )
         ),
     ],
@@ -106,7 +107,13 @@ def test_where_no_webhook_may_lead_is_told_when_it_is_saved(db, root, strict, ur
 
 @pytest.mark.parametrize(
     "url",
-    ["https://chat.example.org/hook?a=1", "https://8.8.8.8/", "https://[2606:4700::1111]:443/x"],
+    [
+        "https://chat.example.org/hook?a=1",
+        "https://8.8.8.8/",
+        "https://[2606:4700::1111]:443/x",
+        "https://[64:ff9b::808:808]/",
+        "https://höök.example.org/h%C3%B6",
+    ],
 )
 def test_the_open_internet_is_right(strict, url):
     assert problem_of(url) == ""

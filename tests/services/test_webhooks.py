@@ -262,7 +262,8 @@ def test_this_machine_is_no_receiver_unless_it_is_said(root, alice, receiver, se
 @pytest.mark.parametrize(
     "url",
     ["", "chat.example.org", "ftp://x.example.org/", "https://", "https://me:pw@x.example.org/",
-     "https://x.example.org:99999/", "https://x.example.org/a b", "https://x.example.org/\r\nX: 1"],
+     "https://x.example.org:99999/", "https://x.example.org/a b", "https://x.example.org/\r\nX: 1",
+     "https://x.example.org/höök", "https://x.example.org/?q=ö", "https://a..b/"],
 )  # fmt: skip
 def test_odd_addresses_are_refused_by_field(root, url):
     with pytest.raises(Invalid) as refused:

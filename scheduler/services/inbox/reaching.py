@@ -27,6 +27,11 @@ _MOST_ADDRESSES = 3
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 # The last 32 bits are an address of version 4 behind a translator (RFC 6052).
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+# Not of the open internet, though Python calls them global: one's own translators (RFC 8215, and
+# RFC 2765 before), addresses of version 4 in an old way (RFC 4291), of a site (RFC 3879).
+_NEVER_OPEN = tuple(
+    map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96", "fec0::/10"))
+)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -48,6 +53,13 @@ def problem_of(url: str) -> str:
         return "Leave name and password out: requests are signed instead."
     if not url.isprintable() or " " in url:
         return "Leave spaces and control characters out."
+    if not (parts.path + parts.query).isascii():
+        return "Behind the host, write letters beyond ASCII as %XX (ö is %C3%B6)."
+    try:
+        # As it is looked up and told.
+        str(parts.hostname).encode("idna")
+    except UnicodeError:
+        return f"{parts.hostname!r} is no name of a host: each part has 1 to 63 characters."
     return _refused_by_settings(parts)
 
 
@@ -108,13 +120,19 @@ def _refused(host: str, address: Address) -> str:
     """Why this address is not called; empty: it may be."""
     for inner in _meant(address):
         is_allowed = any(inner in network for network in settings.WEBHOOK_NETWORKS)
-        if not is_allowed and (not inner.is_global or inner.is_multicast):
+        if not is_allowed and not _is_open(inner):
             named = str(inner) if host == str(inner) else f"{host} ({inner})"
             return (
                 f"{named} is not of the open internet. An operator allows networks of your own in "
                 "TRAINYARD_WEBHOOK_NETWORKS."
             )
     return ""
+
+
+def _is_open(address: Address) -> bool:
+    """Whether it is of the open internet."""
+    is_never = any(address in network for network in _NEVER_OPEN)
+    return address.is_global and not address.is_multicast and not is_never
 
 
 def _meant(address: Address) -> list[Address]:
