@@ -6,10 +6,12 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings as configured
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
 from portal.asgi import application
+from portal.live.sessions import access
 from scheduler.models import Session
 from scheduler.services.sessions import issue_ticket
 from tests import scenes
@@ -81,3 +83,13 @@ async def test_a_page_of_the_portal_leads_straight_in(session, alice, apart):
     ticket = await ticket_for(alice, session)
     entered = await ask("GET", session, ticket, APART, sec_fetch_site="same-site")
     assert entered.status_code == 303 and "trainyard_session=" in entered.headers["set-cookie"]
+
+
+async def test_a_database_that_is_away_breaks_off_no_work(session, monkeypatch):
+    def fails(**_):
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(access, "note_activity", fails)
+    keeper = access.Doorkeeper()
+    await keeper.touch(access.Caller("", ""), session.pk)
+    assert keeper.noted

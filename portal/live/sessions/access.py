@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -14,10 +15,13 @@ from urllib.parse import urlsplit
 
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import Error as DatabaseFault
 from django.utils import timezone
 
 from portal.live.session import keep_signed_in, user_of_session
 from scheduler.services.sessions import Entry, entry_of, note_activity
+
+logger = logging.getLogger(__name__)
 
 RECHECK_S = 5.0
 NOTED_EVERY_S = 10.0
@@ -167,14 +171,18 @@ class Doorkeeper:
                 return
 
     async def touch(self, caller: Caller, job_id: int) -> None:
-        """Something was done in the session; written down now and then."""
+        """Something was done in the session; written down now and then, and not where the database
+        is away: that breaks off nobody's work."""
         now = time.monotonic()
         if now - self.noted.get(job_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
             return
         if len(self.noted) > _KNOWN_KEYS:
             self.noted.clear()
         self.noted[job_id] = now
-        await database_sync_to_async(_note)(caller, job_id)
+        try:
+            await database_sync_to_async(_note)(caller, job_id)
+        except DatabaseFault as error:
+            logger.warning("what is done in session %s is not noted now: %s", job_id, error)
 
 
 doorkeeper = Doorkeeper()
