@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.utils import timezone
 
@@ -58,6 +60,20 @@ def test_a_button_leads_back_to_its_list_and_a_thing_stays_the_same(client, alic
         for show, leads in (("?show=unread", "?show=unread"), ("", ""), ("?show=x", "")):
             answer = client.post(f"/notifications/{what}/{show}", {"subject": subject})
             assert answer.url == f"/notifications/{leads}", what
+
+
+def test_all_are_marked_from_an_older_page_and_the_button_comes_with_the_news(client, alice):
+    client.force_login(alice)
+    assert "Mark all read" not in client.get("/notifications/?part=list").content.decode()
+    tell_of(alice, 0, 102)
+    part = client.get("/notifications/?part=list").content.decode()
+    (cursor,) = re.findall(r"\?cursor=([^\"&]+)", part)
+    older = client.get(f"/notifications/?cursor={cursor}").content.decode()
+    newest = Notification.objects.order_by("-pk").values_list("pk", flat=True)[0]
+    for page in (part, older):
+        assert f'name="up_to" value="{newest}"><button class="btn sp">Mark all read' in page
+    client.post("/notifications/read/", {"up_to": newest})
+    assert "Mark all read" not in client.get("/notifications/?part=list").content.decode()
 
 
 def test_choosing_kinds_and_hearing_again(client, alice):

@@ -34,12 +34,14 @@ def notification_list(request: HttpRequest) -> HttpResponseBase:
         problems.append(f"show: {show[:40]!r} is not known; write unread or leave it out.")
     rows = visible_notifications(viewer)
     rows = rows.filter(read_at__isnull=True) if show == "unread" else rows
-    rows = rows.filter(pk__lt=before) if before else rows
-    found = list(rows.order_by("-pk")[: PAGE_SIZE + 1])
+    rows = rows.order_by("-pk")
+    found = list((rows.filter(pk__lt=before) if before else rows)[: PAGE_SIZE + 1])
     shown = found[:PAGE_SIZE]
+    # All are all of them, not those of this page and older ones.
+    first = rows.first() if before else next(iter(shown), None)
     context = {
         "groups": grouped(shown),
-        "newest": shown[0].pk if shown else 0,
+        "newest": first.pk if first else 0,
         "show": show if show == "unread" else "",
         "problems": problems,
         "unknown": unknown_parameters(request.GET, _PARAMETERS),
