@@ -156,11 +156,10 @@ def make_stack() -> Iterator[StackMaker]:
         yield make
 
 
-@pytest.fixture(scope="session")
-def valkey_url() -> Iterator[str]:
-    """A real broker on a Unix socket."""
-    folder = Path(tempfile.mkdtemp(prefix="trainyard-", dir="/tmp"))
-    (folder / "broker").mkdir()
+@contextlib.contextmanager
+def running_broker(folder: Path) -> Iterator[str]:
+    """The address of a real broker on a Unix socket in this folder; gone afterwards."""
+    (folder / "broker").mkdir(exist_ok=True)
     places = Places(folder, folder)
     process = subprocess.Popen(
         leashed(tuple(broker.server_arguments(places)), os.getpid()),
@@ -173,4 +172,17 @@ def valkey_url() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=10)
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def short_folder() -> Iterator[Path]:
+    """For sockets, whose paths have a hundred characters at most."""
+    with tempfile.TemporaryDirectory(prefix="trainyard-", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """A real broker for all tests."""
+    with short_folder() as folder, running_broker(folder) as url:
+        yield url

@@ -7,7 +7,8 @@
 3. Hints are merged per topic and sent at most every 250 ms, for lists every second, log lines
    every 100 ms; a log is read once for all sockets of the process.
 4. Session and rights are read again every ten seconds and whenever the user's own topic says so;
-   what is no longer allowed falls silent, and without a session the socket is closed.
+   what is no longer allowed falls silent, and without a session, or where the broker is away or
+   began anew, the socket is closed.
 5. A frame that no page of ours sends closes this socket (4400), and nothing else. One socket too
    many of a person is refused at the door: its page tries again later and polls meanwhile.
 """
@@ -21,58 +22,38 @@ import logging
 import random
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from accounts.models import User
+from portal.live.broker import broker_runs
 from portal.live.frames import MAX_TOPICS, FrameError, Wishes, read_frame
 from portal.live.log_feed import feed_of
 from portal.live.log_stream import LogReader
 from portal.live.seats import leave_seat, take_seat
 from portal.live.session import user_of_session
 from portal.live.topics import log_stream_of, watchable
+from portal.live.watches import Watch
 from scheduler.hearing import group_name
 
 logger = logging.getLogger(__name__)
 
-COALESCE_S = 0.25
-COALESCE_LIST_S = 1.0
-COALESCE_LOG_S = 0.1
 GROWN = "grown"  # of a log; its `ref` is the size in bytes
-LIST_KINDS = frozenset({"queue", "nodes", "project"})
 RECHECK_S = 10.0
 SEND_TIMEOUT_S = 10.0
 BROKER_TIMEOUT_S = 3.0
 MAX_FRAMES_PER_WINDOW = 60
 FRAME_WINDOW_S = 10.0
 MAX_REFUSED = 20
+UNREADABLE_S = 5.0
 
 BAD_FRAME = 4400
 SIGNED_OUT = 4401
 FORBIDDEN = 4403
 TOO_MANY_FRAMES = 4429
 TRY_LATER = 1013
-
-
-@dataclass(slots=True)
-class Watch:
-    """One topic of one socket."""
-
-    topic: str
-    seq: int = 0
-    sent_at: float = 0.0
-    pending: dict[str, str | int] = field(default_factory=dict)
-    flushing: asyncio.Task[None] | None = None
-    reader: LogReader | None = None
-
-    @property
-    def pause_s(self) -> float:
-        if self.reader is not None:
-            return COALESCE_LOG_S
-        return COALESCE_LIST_S if self.topic.partition(":")[0] in LIST_KINDS else COALESCE_S
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -85,6 +66,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.refused = 0
         self.frame_times: list[float] = []
         self.is_open = True
+        self.runs: tuple[str, ...] | None = None
         self.session_key = getattr(self.scope.get("session"), "session_key", None)
         self.user = await database_sync_to_async(user_of_session)(self.session_key)
         address = (self.scope.get("client") or ("",))[0]
@@ -147,6 +129,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         watch = Watch(topic)
         if topic.startswith("log:"):
             watch.reader = LogReader(feed_of(*log_stream_of(topic)), after)
+        if not await self._hears():
+            return False
+        # Before: also what is joined only in part is left at the end.
+        self.watches[topic] = watch
         try:
             async with asyncio.timeout(BROKER_TIMEOUT_S):
                 await self.channel_layer.group_add(group_name(topic), self.channel_name)
@@ -154,13 +140,21 @@ class LiveConsumer(AsyncWebsocketConsumer):
             logger.warning("no hints for sockets, pages poll instead: %s", error)
             await self.hang_up(TRY_LATER)
             return False
-        self.watches[topic] = watch
         if watch.reader is not None:
             self._flush_soon(watch)
         else:
             # What changed between the page's rendering and this moment was told to nobody.
             await self._say({"topic": topic, "seq": 0, "kind": "watching", "ref": ""})
         return True
+
+    async def _hears(self) -> bool:
+        """Whether hints come, and none was lost since the first topic; if not, the socket is
+        closed: its page polls, and fetches all anew when it is back."""
+        runs = await broker_runs()
+        self.runs = self.runs or runs
+        if runs is None or runs != self.runs:
+            await self.hang_up(TRY_LATER)
+        return self.is_open
 
     async def _forget(self, topic: str) -> None:
         watch = self.watches.pop(topic, None)
@@ -220,7 +214,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
             watch.sent_at = time.monotonic()
             if watch.reader is not None:
                 size = int(pending[GROWN]) if set(pending) == {GROWN} else None
-                await self._send_lines(watch, watch.reader, size)
+                try:
+                    await self._send_lines(watch, watch.reader, size)
+                except OSError as error:
+                    # It takes no other topic along; the next look tries again.
+                    logger.warning("%s cannot be read now: %s", watch.topic, error)
+                    watch.sent_at += UNREADABLE_S
                 continue
             for kind, ref in pending.items():
                 watch.seq += 1
@@ -249,6 +248,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.hang_up(SIGNED_OUT)
             return
         self.user = user
+        if not await self._hears():
+            return
         topics = list(self.watches)
         allowed = await database_sync_to_async(watchable)(user, topics) if topics else set()
         for topic in topics:
@@ -277,13 +278,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self._send_text(json.dumps(frame, separators=(",", ":")))
 
     async def _send_text(self, text: str) -> None:
-        """Send one frame; who does not read for ten seconds is hung up on."""
+        """Send one frame; who does not read for ten seconds, or is gone, is hung up on."""
         if not self.is_open:
             return
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
                 await self.send(text)
-        except TimeoutError:
+        except OSError:
             await self.hang_up(TRY_LATER)
 
     async def hang_up(self, code: int) -> None:

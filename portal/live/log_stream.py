@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from channels.db import database_sync_to_async
 
 from accounts.models import User
-from portal.live.log_feed import LogFeed, LogFrame, make_frame, read_rows
+from portal.live.log_feed import LINES_PER_FRAME, LogFeed, LogFrame, make_frame, read_rows
 from portal.terminal import PLAIN, SgrState
 from scheduler.selectors.logs import readable_placements
+
+# As many as a page shows: who is further behind goes on at the end, as the page does.
+MOST_BEHIND = 5000
 
 
 @dataclass(slots=True)
@@ -32,6 +35,8 @@ class LogReader:
         """The next frame, or None when there is nothing new; after `catch_up`."""
         assert self.after is not None
         feed = self.feed
+        if feed.total_lines - self.after > MOST_BEHIND:
+            self.after, self.colours = feed.total_lines - LINES_PER_FRAME, PLAIN
         if feed.next_line <= self.after + 1 <= feed.total_lines:
             # The feed's window was full; the rest of the log is still to be read.
             await feed.refresh()

@@ -162,7 +162,7 @@
     const paceMs = section.dataset.pollS * 1000;
     if (updates !== "manual") setInterval(poll, updates === "minute" ? Math.max(paceMs, 60000) : paceMs);
     document.getElementById("live-chip")?.addEventListener("click", poll);
-    document.addEventListener("visibilitychange", poll);
+    if (updates === "live") document.addEventListener("visibilitychange", poll);
   }
 
   function drawAll() {

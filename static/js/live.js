@@ -10,18 +10,20 @@
   const COALESCE_MS = 250;
   const POLL_MS = 5000;
   const MINUTE_MS = 60000;
-  const EVERY_LOOK_MS = 5000;
+  const LOOK_MS = 1000;
+  const STEADY_MS = 10000;
   const MOST_TOPICS = 50;
   const SIGNED_OUT = 4401;
   const FORBIDDEN = 4403;
 
-  const listeners = new Map(); // topic → Set of {onFrame, request}
+  const listeners = new Map(); // topic → Set of what `watch` was given
   const due = new Set(); // regions to refresh at the end of the present COALESCE_MS
-  const followed = new Map(); // id of a region → when it last followed readings, or was due
+  const followed = new Map(); // id of a region → when it was last due
   const failed = new Map(); // id of a region → how often in a row it could not be fetched
   let watched = new Set();
   let socket = null;
   let failures = 0;
+  let upSince = Infinity; // what closes at once was not up
   let timer = 0;
   let hiddenTimer = 0;
   let polling = 0;
@@ -33,55 +35,45 @@
   const isLive = updates === "live";
   const chip = document.getElementById("live-chip");
 
-  function regions() {
-    return [...document.querySelectorAll("[data-topic]")].filter((el) => el.hasAttribute("hx-get"));
-  }
-
-  function topicsOf(region) {
-    return region.dataset.topic.split(/\s+/).filter(Boolean);
-  }
-
-  function wanted() {
-    return [...new Set([...regions().flatMap(topicsOf), ...listeners.keys()])];
-  }
+  const regions = () => [...document.querySelectorAll("[data-topic][hx-get]")];
+  const topicsOf = (region) => region.dataset.topic.split(/\s+/).filter(Boolean);
+  const wanted = () => [...new Set([...regions().flatMap(topicsOf), ...listeners.keys()])];
 
   function show(state) {
     /* Where only the bell is live there is nothing to call live. */
     const isQuiet = !listeners.size && !document.querySelector("[data-points-url]") && regions().every((region) => region.dataset.calm !== undefined);
-    chip.hidden = state === "none" || (isQuiet && (state === "live" || (state === "paused" && !isLive)));
+    chip.hidden = isQuiet && (state === "live" || (state === "paused" && !isLive));
     chip.classList.toggle("paused", state !== "live");
-    const texts = {
+    const text = {
       live: "Live",
       paused: `${{ minute: "Every minute", manual: "Updates off" }[updates] ?? "Live paused"} — refreshed ${new Date().toTimeString().slice(0, 8)}`,
       ended: "Signed out — reload to go on",
-    };
-    const text = texts[state] ?? "";
+    }[state];
     if (chip.textContent !== text) chip.textContent = text;
   }
 
   /* What the reader is busy with is never swapped under the hand. */
   function isBusy(region) {
     const focus = document.activeElement;
-    if (focus && region.contains(focus) && focus.matches("input, textarea, select")) return true;
+    if (region.contains(focus) && focus.matches("input, textarea, select")) return true;
     if (region.querySelector("details.menu[open], dialog[open], form[data-sent]")) return true;
     const selection = getSelection();
-    if (selection && !selection.isCollapsed && region.contains(selection.anchorNode)) return true;
+    if (!selection.isCollapsed && region.contains(selection.anchorNode)) return true;
     return [...region.querySelectorAll("input, textarea, select")].some(isChanged);
   }
 
   function isChanged(field) {
     if (field.type === "hidden" || field.disabled) return false;
     if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
-    if (field.tagName === "SELECT") {
-      return [...field.options].some((option) => option.selected !== option.defaultSelected)
-        && field.selectedIndex !== 0;
-    }
-    return field.value !== field.defaultValue;
+    if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+    return field.selectedIndex !== 0 && [...field.options].some((option) => option.selected !== option.defaultSelected);
   }
 
   /* The mark floats over the region's corner, so that nothing jumps; the swap takes it away. */
+  const markOf = (region) => document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`);
+
   function markChanged(region) {
-    if (document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`)) return;
+    if (markOf(region)) return;
     const mark = document.createElement("p");
     mark.className = "changed";
     mark.dataset.changed = region.id;
@@ -94,11 +86,8 @@
 
   function refresh(region, force) {
     if (!region.isConnected) return;
-    if (!force && isBusy(region)) {
-      markChanged(region);
-      return;
-    }
-    document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`)?.remove();
+    if (!force && isBusy(region)) return markChanged(region);
+    markOf(region)?.remove();
     window.htmx.trigger(region, "live", { force });
   }
 
@@ -115,7 +104,7 @@
 
   function refreshAll() {
     for (const region of regions()) refreshSoon(region);
-    for (const each of [...listeners.values()].flatMap((set) => [...set])) each.onResync?.();
+    for (const set of listeners.values()) for (const each of set) each.onResync?.();
   }
 
   function onMessage(event) {
@@ -125,22 +114,25 @@
       /* A calm region is fresh when the page is: it need not ask again when the socket is up. */
       if (frame.kind === "watching" && region.dataset.calm !== undefined) continue;
       if (!topicsOf(region).includes(frame.topic)) continue;
-      if (frame.kind === "samples" && !isDue(region, region.dataset.samplesS, 0)) continue;
+      if (frame.kind === "samples" && !isDue(region, region.dataset.samplesS)) continue;
       refreshSoon(region);
     }
   }
 
   /* Readings come every second for as long as a job runs: a region says how often it shows them. */
-  function isDue(region, paceS, since) {
-    if (!paceS || Date.now() - (followed.get(region.id) ?? since) < paceS * 1000) return false;
+  function isDue(region, paceS) {
+    if (!paceS || Date.now() - (followed.get(region.id) ?? opened) < paceS * 1000) return false;
     followed.set(region.id, Date.now());
     return true;
   }
 
-  /* What only time changes, such as how long ago something was looked at, is told by nobody. */
+  /* What only time changes is told by nobody; what failed is asked for again, later each time. */
   function refreshDue() {
     if (document.hidden || polling || ended) return;
-    for (const region of regions()) if (isDue(region, region.dataset.everyS, opened)) refreshSoon(region);
+    for (const region of regions()) {
+      const times = failed.get(region.id);
+      if (isDue(region, times ? waitMs(times) / 1000 : region.dataset.everyS)) refreshSoon(region);
+    }
   }
 
   /* A log says from which line on. */
@@ -151,37 +143,31 @@
     const gone = [...watched].filter((topic) => !now.includes(topic));
     if (!fresh.length && !gone.length) return;
     const subscribe = fresh.map((topic) => {
-      const reader = [...(listeners.get(topic) ?? [])].find((each) => each.lastLine);
-      return reader ? { topic, after: reader.lastLine() } : topic;
+      const [reader] = listeners.get(topic) ?? [];
+      return reader?.lastLine ? { topic, after: reader.lastLine() } : topic;
     });
     socket.send(JSON.stringify({ subscribe, unsubscribe: gone }));
     watched = new Set(now);
   }
 
   function onOpen() {
-    const again = failures > 0 || polling > 0;
-    failures = 0;
+    upSince = Date.now();
     stopPolling();
     show("live");
     watched = new Set();
     sync();
-    if (again) refreshAll();
+    if (failures) refreshAll();
   }
 
   function onClose(event) {
     if (event.target !== socket) return;
     socket = null;
     if (document.hidden && !hiddenTimer) return;
-    if (event.code === SIGNED_OUT) {
-      ended = true;
-      stopPolling();
-      show("ended");
-      return;
-    }
+    if (event.code === SIGNED_OUT) return end();
     refused = event.code === FORBIDDEN;
-    failures += 1;
+    failures = Date.now() - upSince > STEADY_MS ? 1 : failures + 1;
+    upSince = Infinity;
     if (failures >= FAILURES_BEFORE_POLLING || refused) startPolling();
-    if (refused) return;
     clearTimeout(timer);
     timer = setTimeout(connect, waitMs(failures));
   }
@@ -216,6 +202,12 @@
     polling = 0;
   }
 
+  function end() {
+    ended = true;
+    stopPolling();
+    show("ended");
+  }
+
   function onVisibility() {
     clearTimeout(hiddenTimer);
     hiddenTimer = 0;
@@ -225,8 +217,8 @@
         clearTimeout(timer);
         socket?.close();
       }, HIDDEN_GRACE_MS);
-    } else if (!socket && !ended && wanted().length) {
-      failures = Math.max(1, failures);
+    } else if (!socket) {
+      failures ||= 1;
       connect();
     }
   }
@@ -243,7 +235,7 @@
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:afterSettle", () => {
     sync();
-    connect();
+    if (!failures) connect();
   });
   /* A fragment that was sent elsewhere is the sign-in page: never put it into a region. */
   document.addEventListener("htmx:beforeSwap", (event) => {
@@ -252,25 +244,24 @@
     const asked = new URL(requestConfig.path, location.href).pathname;
     if (xhr.responseURL && new URL(xhr.responseURL).pathname !== asked && requestConfig.verb === "get") {
       event.detail.shouldSwap = false;
-      ended = true;
-      stopPolling();
-      show("ended");
+      end();
     } else if (asker?.type === "live" && !asker.detail.force && isBusy(target)) {
       event.detail.shouldSwap = false;
       markChanged(target);
     }
   });
-  /* What could not be fetched is asked for again, later each time; that it fails is said. */
-  document.addEventListener("htmx:afterRequest", ({ detail: { elt, successful } }) => {
-    if (ended || elt.dataset.topic === undefined) return;
-    if (successful) {
-      if (failed.delete(elt.id) && !failed.size && !polling) show("live");
-      return;
+  /* That it fails is said until all has come, or is gone. */
+  document.addEventListener("htmx:afterRequest", ({ detail: { requestConfig: { elt }, successful } }) => {
+    if (ended) return;
+    const times = failed.get(elt.id) ?? 0;
+    const isAmiss = failed.size;
+    if (successful) failed.delete(elt.id);
+    else if (elt.dataset.topic !== undefined) {
+      failed.set(elt.id, times + 1);
+      if (times) show("paused");
     }
-    const times = (failed.get(elt.id) ?? 0) + 1;
-    failed.set(elt.id, times);
-    setTimeout(refreshSoon, waitMs(times), elt);
-    if (times > 1) show("paused");
+    for (const id of failed.keys()) if (!document.getElementById(id)?.dataset.topic) failed.delete(id);
+    if (isAmiss && !failed.size && !polling) show("live");
   });
   /* A line that is gone says so by itself only much later. */
   window.addEventListener("offline", () => {
@@ -283,7 +274,7 @@
   window.trainyard = Object.assign(window.trainyard ?? {}, { watch });
   /* Menus and details that the reader opened stay open when the server's copy has them shut. */
   window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute) => attribute !== "open";
-  setInterval(refreshDue, EVERY_LOOK_MS);
+  setInterval(refreshDue, LOOK_MS);
   chip.addEventListener("click", () => {
     if (ended) location.reload();
     refreshAll();

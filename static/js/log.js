@@ -145,8 +145,8 @@
     /* After a gap. */
     async catchUp() {
       if (!this.follow) return this.rows.childElementCount < MOST_ROWS && this.readOn();
-      if (this.total - this.last() > MOST_ROWS) return this.toEnd();
       for (let before = -1; before < this.last();) {
+        if (this.total - this.last() > MOST_ROWS) return this.toEnd();
         before = this.last();
         if (!(await this.readOn())) break;
       }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -134,3 +136,49 @@ def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
     page.evaluate("window.isHidden = false")
     with page.expect_request("**/*part=head*"):
         pass
+
+
+def test_parts_that_fail_for_long_are_asked_for_ever_more_rarely(stack, visit, job):
+    page = visit("alice", excused=FAILS)
+    page.add_init_script(
+        """Object.defineProperty(document, "hidden", {get: () => window.isHidden ?? false})"""
+    )
+    page.goto(f"/jobs/{job}/")
+    expect_live(page.locator("#live-chip"))
+    Fails(page, "**/*part=head*", 1_000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    def heads() -> int:
+        return sum("part=head" in one for one in asked)
+
+    page.locator("#live-chip").click()
+    page.wait_for_timeout(30_000)
+    # After 1, 1, 2, 4, 8 and 16 seconds; what it would ask for anyway does not come on top.
+    assert 4 <= heads() <= 8
+    page.evaluate("window.isHidden = true")
+    page.wait_for_timeout(1_000)
+    seen = heads()
+    page.wait_for_timeout(35_000)
+    assert heads() == seen
+    page.evaluate("window.isHidden = false")
+    with page.expect_request("**/*part=head*"):
+        pass
+
+
+def test_a_socket_that_opens_and_closes_at_once_leads_to_polling(stack, visit, job):
+    page = visit("alice")
+    opened: list[float] = []
+
+    def slam(route) -> None:
+        opened.append(time.monotonic())
+        route.close(code=1013)
+
+    page.route_web_socket("**/ws/", slam)
+    page.goto(f"/jobs/{job}/")
+    chip, head = page.locator("#live-chip"), page.locator("#job-head")
+    expect(chip).to_contain_text("Live paused")
+    cancel(stack, job)
+    expect(head).to_contain_text("cancelled")
+    page.wait_for_timeout(15_000)
+    assert len(opened) < 10

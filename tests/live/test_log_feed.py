@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import OperationalError
 
-from portal.live import consumer, log_feed
+from portal.live import consumer, log_feed, log_stream, watches
 from portal.live.log_feed import LogFeed, feed_of
 from tests import scenes
 from tests.live.test_socket import follow, hint, opened
@@ -93,7 +93,7 @@ async def test_many_sockets_cost_one_read_and_each_gets_every_line_once(alice, y
     reads.clear()
     for _ in range(5):
         await hint(log.topic, "grown", await log.grow(4))
-        await asyncio.sleep(consumer.COALESCE_LOG_S * 1.5)
+        await asyncio.sleep(watches.COALESCE_LOG_S * 1.5)
     for live in sockets:
         assert await lines_until(live, 23) == expected(4, 23)
         await live.leave()
@@ -144,6 +144,41 @@ async def test_who_is_further_behind_than_what_is_kept_reads_alone(alice, yard, 
     assert await lines_until(late, 53) == expected(52, 53)
     await ahead.leave()
     await late.leave()
+
+
+async def test_who_is_very_far_behind_goes_on_at_the_end(alice, yard, monkeypatch):
+    monkeypatch.setattr(log_stream, "MOST_BEHIND", 600)
+    log = Log(yard)
+    await log.grow(700)
+    near, far = await opened(alice), await opened(alice)
+    await near.send({"subscribe": [{"topic": log.topic, "after": 150}]})
+    await far.send({"subscribe": [{"topic": log.topic, "after": 3}]})
+    assert await lines_until(near, 703) == expected(151, 703)
+    assert await lines_until(far, 703) == expected(204, 703)
+    await near.leave()
+    await far.leave()
+
+
+async def test_a_log_that_cannot_be_read_takes_no_other_topic_along(alice, yard, monkeypatch):
+    monkeypatch.setattr(consumer, "UNREADABLE_S", 0.1)
+    log = Log(yard)
+    real, calls = log_feed.read_lines, []
+
+    def fails_once(placement, *, from_line, count):
+        calls.append(from_line)
+        if len(calls) == 1:
+            raise PermissionError("the store is away")
+        return real(placement, from_line=from_line, count=count)
+
+    monkeypatch.setattr(log_feed, "read_lines", fails_once)
+    live = await opened(alice)
+    await follow(live, {"topic": log.topic, "after": 3}, "nodes")
+    await hint("nodes")
+    assert (await live.frame())["topic"] == "nodes"
+    assert calls
+    await hint(log.topic, "grown", await log.grow(2))
+    assert await lines_until(live, 5) == expected(4, 5)
+    await live.leave()
 
 
 async def test_from_now_on_means_from_now_on(alice, yard):

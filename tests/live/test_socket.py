@@ -281,13 +281,3 @@ async def test_the_end_of_the_job_completes_its_log(alice, yard):
     (lines,) = [frame for frame in frames if frame["topic"] == log]
     assert (lines["complete"], lines["html"]) == (True, "")
     await live.leave()
-
-
-async def test_without_a_broker_the_socket_says_try_later(alice, yard, monkeypatch):
-    async def fails(*_):
-        raise OSError("no broker")
-
-    live = await opened(alice)
-    monkeypatch.setattr(get_channel_layer(), "group_add", fails)
-    await live.send({"subscribe": ["nodes"]})
-    assert await live.close_code() == 1013
