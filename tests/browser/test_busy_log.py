@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocket, expect
 
 from portal.bench.faces.following import SCRIPT
 
@@ -48,6 +49,7 @@ _FRAMES = """() => {
   };
   requestAnimationFrame(note);
 }"""
+_FIRST_LINE = re.compile(r'\bfrom_line(?:=|":)(\d+)')
 # Within this of the end a log goes on following.
 _NEAR_END_PX = 40
 
@@ -109,6 +111,56 @@ def test_it_is_followed_without_a_gap_answers_and_pauses(printing, visit):
     # Beside other work the page waits for a processor, which is no slowness of its own.
     waits = wall.seconds() / used.seconds()
     assert inp_ms(page.evaluate("[...seen.took.values()]")) / waits < MOST_INP_MS
+
+
+def test_after_a_pause_it_goes_on_at_its_end(stack, visit):
+    lines, a_second = 50_000, 1_000
+    page = visit("alice")
+    page.add_init_script(
+        """Object.defineProperty(document, "hidden", {get: () => window.isHidden ?? false})"""
+    )
+    closed: list[WebSocket] = []
+    read: list[int] = []
+
+    def note(said: str | bytes) -> None:
+        read.extend(int(first) for first in _FIRST_LINE.findall(str(said)))
+
+    def opened(socket: WebSocket) -> None:
+        socket.on("close", lambda it: closed.append(it))
+        socket.on("framereceived", note)
+
+    page.on("websocket", opened)
+    page.on("request", lambda asked: note(asked.url))
+    job = stack.submit(name="busy", script=SCRIPT.format(lines=lines, a_second=a_second))["id"]
+    try:
+        stack.wait_for(job, "running")
+        page.goto(f"/jobs/{job}/logs/")
+        says = page.locator("[data-says]")
+        expect(says).to_contain_text("following")
+        hide(page, True)
+        # A tab that nobody sees lets its socket go after half a minute.
+        while not closed:
+            page.wait_for_timeout(500)
+        page.wait_for_timeout(12_000)
+        read.clear()
+        hide(page, False)
+        expect(page.locator(f"#L{lines}")).to_contain_text(f"tick {lines}")
+        expect(says).not_to_contain_text("not following")
+        # The twelve thousand lines of between, by pieces of 500, were read twice.
+        missed = [first for first in read if read[0] < first < read[0] + 8_000]
+        assert len(missed) < 4, missed
+    finally:
+        with stack.api() as api:
+            api.post(f"/jobs/{job}/cancel/").raise_for_status()
+        stack.wait_for(job)
+
+
+def hide(page: Page, is_hidden: bool) -> None:
+    """As if another tab was chosen, or this one again."""
+    page.evaluate(
+        "(now) => { isHidden = now; document.dispatchEvent(new Event('visibilitychange')); }",
+        is_hidden,
+    )
 
 
 def inp_ms(took: list[float]) -> float:
