@@ -27,7 +27,6 @@ from scheduler.states import (
     JobState,
     NodeState,
     end_sentence,
-    is_secret_name,
     shown_state,
     wait_sentence,
 )
@@ -239,12 +238,10 @@ def clone_document(viewer: User, job: Job) -> dict[str, Any]:
     """The job's spec as a fresh document, for the form and for `clone`; raises NotFound."""
     if not may_read_inside(viewer, job):
         raise NotFound("There is no such job for you.")
-    document = JobSpec.model_validate(job.spec).document()
+    spec = JobSpec.model_validate(job.spec)
     if job.owner_id != viewer.pk:
-        # Another person's secrets are not theirs to run with; their jobs name their own.
-        document["env"] = {n: v for n, v in document["env"].items() if not is_secret_name(n)}
-    document["hold"] = False
-    return document
+        spec = spec.run_by_another()
+    return spec.document() | {"hold": False}
 
 
 def shown_spec(viewer: User, job: Job) -> JobSpec:

@@ -79,7 +79,7 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
         if not left:
             words = "run again already" if failed else "none of its tasks has failed"
             raise Conflict(f"There is nothing to run again: {words}.")
-        spec = _again(job_set, left)
+        spec = _again(actor, job_set, left)
         task = job_set.tasks.filter(state=JobState.FAILED)[:1].get()
         first = submit_again(actor=actor, job=task, spec=spec, rerun_of=job_set, now=now).job
         if actor.pk != job_set.owner_id:
@@ -99,8 +99,10 @@ def _indexes(tasks: QuerySet[Job]) -> list[int]:
     return [index for index in tasks.values_list("array_index", flat=True) if index is not None]
 
 
-def _again(job_set: JobSet, indexes: set[int]) -> JobSpec:
-    document = JobSpec.model_validate(job_set.spec).document()
-    document |= {"begin": None, "depends_on": [], "hold": False}
+def _again(actor: User, job_set: JobSet, indexes: set[int]) -> JobSpec:
+    spec = JobSpec.model_validate(job_set.spec)
+    if actor.pk != job_set.owner_id:
+        spec = spec.run_by_another()
+    document = spec.document() | {"begin": None, "depends_on": [], "hold": False}
     array = {"range": write_range(indexes), "max_parallel": job_set.max_parallel}
     return parse_spec({**document, "array": array})

@@ -176,6 +176,12 @@ class JobSpec(Part):
         hidden = {n: MASK if is_secret_name(n) else value for n, value in self.env.items()}
         return self.model_copy(update={"env": hidden})
 
+    def run_by_another(self) -> JobSpec:
+        """The spec as somebody else runs it: another person's secrets are not theirs to run with;
+        their jobs name their own."""
+        kept = {name: value for name, value in self.env.items() if not is_secret_name(name)}
+        return self.model_copy(update={"env": kept})
+
     def document(self) -> dict[str, Any]:
         """The normalised spec as plain JSON values, what is stored, shown and cloned."""
         return self.model_dump(mode="json")

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.loop.reaping import reap
 from scheduler.models import Job, JobSet
-from scheduler.selectors.jobs import one_of_each_set, visible_jobs
+from scheduler.selectors.jobs import one_of_each_set, shown_spec, visible_jobs
 from scheduler.selectors.sets import (
     get_set_in_full,
     get_visible_set,
@@ -161,6 +161,21 @@ def test_rerun_takes_the_failed_indexes_once(cluster, alice, bob, project):
         rerun_failed(actor=alice, job_set=job_set, now=at(71))
     run(cluster, again.tasks.get(array_index=2), exit_code=1)
     assert rerun_failed(actor=alice, job_set=job_set, now=at(72)).range == "2"
+
+
+def test_rerun_by_another_goes_without_the_owners_secrets(cluster, alice, lead, project):
+    env = {"HUB_TOKEN": "hf_secret", "EPOCHS": "3"}
+    job_set = array(alice, project, "0-1", env=env)
+    for task in job_set.tasks.all():
+        run(cluster, task, exit_code=1)
+    again = rerun_failed(actor=lead, job_set=job_set, now=at(70))
+    task = again.tasks.get(array_index=1)
+    assert (again.owner, task.owner) == (lead, lead)
+    assert again.spec["env"] == task.spec["env"] == {"EPOCHS": "3"}
+    assert shown_spec(lead, task).env == {"EPOCHS": "3"}
+    mine = array(alice, project, "0", env=env)
+    run(cluster, mine.tasks.get(), exit_code=1)
+    assert rerun_failed(actor=alice, job_set=mine, now=at(71)).spec["env"] == env
 
 
 def test_the_sums_of_a_set(cluster, alice, project, django_assert_num_queries):
