@@ -24,6 +24,9 @@ from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
 from scheduler.states import FINAL_JOB_STATES, EndReason, JobState
 
+# A task that ended like this does not stand in for the one it ran again.
+_CAME_TO_NOTHING = (JobState.FAILED, JobState.CANCELLED)
+
 
 def acts_as_operator(actor: User, job_set: JobSet) -> bool:
     """Whether the actor acts as an operator; raises Forbidden when the actor may not act at all."""
@@ -62,7 +65,8 @@ def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> 
 
 
 def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -> JobSet:
-    """A new set of the indexes whose tasks have failed; those that run again already are left out.
+    """A new set of the indexes whose tasks have failed; those that run again already, or have
+    succeeded meanwhile, in whichever set of those that began with one array, are left out.
 
     The new tasks wait neither for a begin time nor for what the old ones had waited for.
     """
@@ -71,10 +75,9 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
     if not can(actor, "read_log", job_set.project):
         raise Forbidden("Only those who may see what the set runs can run it again.")
     with transaction.atomic():
-        # Two presses at once make one set.
-        JobSet.objects.select_for_update().get(pk=job_set.pk)
+        others = _locked_kin(job_set) - {job_set.pk}
         failed = set(_indexes(job_set.tasks.filter(state=JobState.FAILED)))
-        again = Job.objects.filter(job_set__rerun_of=job_set).exclude(state=JobState.FAILED)
+        again = Job.objects.filter(job_set__in=others).exclude(state__in=_CAME_TO_NOTHING)
         left = failed - set(_indexes(again))
         if not left:
             words = "run again already" if failed else "none of its tasks has failed"
@@ -86,6 +89,22 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
             _record(actor, "rerun", job_set, {"indexes": write_range(left)}, now)
     assert first.job_set is not None
     return first.job_set
+
+
+def _locked_kin(job_set: JobSet) -> set[int]:
+    """The first array and all that ran it again, one after the other or beside each other.
+
+    The first one is locked: two presses at once, at whichever of them, make one set.
+    """
+    first = job_set
+    while first.rerun_of is not None:
+        first = first.rerun_of
+    JobSet.objects.select_for_update().get(pk=first.pk)
+    kin, newest = set[int](), {first.pk}
+    while newest:
+        kin |= newest
+        newest = set(JobSet.objects.filter(rerun_of__in=newest).values_list("pk", flat=True))
+    return kin
 
 
 def _record(

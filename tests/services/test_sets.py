@@ -163,6 +163,26 @@ def test_rerun_takes_the_failed_indexes_once(cluster, alice, bob, project):
     assert rerun_failed(actor=alice, job_set=job_set, now=at(72)).range == "2"
 
 
+def test_rerun_looks_at_all_that_ran_it_again(cluster, alice, project):
+    def fail(job_set):
+        run(cluster, job_set.tasks.get(), exit_code=1)
+        return job_set
+
+    first = fail(array(alice, project, "7"))
+    second = fail(rerun_failed(actor=alice, job_set=first))
+    third = rerun_failed(actor=alice, job_set=second)
+    for one in (first, second):
+        with pytest.raises(Conflict, match="run again already"):
+            rerun_failed(actor=alice, job_set=one)
+    # Cancelled, it stands in for none of them; what stands in for one does for both.
+    cancel_set(actor=alice, job_set=third)
+    with pytest.raises(Conflict, match="none of its tasks has failed"):
+        rerun_failed(actor=alice, job_set=third)
+    assert rerun_failed(actor=alice, job_set=first).rerun_of == first
+    with pytest.raises(Conflict, match="run again already"):
+        rerun_failed(actor=alice, job_set=second)
+
+
 def test_rerun_by_another_goes_without_the_owners_secrets(cluster, alice, lead, project):
     env = {"HUB_TOKEN": "hf_secret", "EPOCHS": "3"}
     job_set = array(alice, project, "0-1", env=env)
