@@ -69,7 +69,7 @@ _SAME = (
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "topology",
     "array", "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
-    "depends_on", "secrets", "disconnect_grace",
+    "secrets", "disconnect_grace",
 )  # fmt: skip
 
 
@@ -80,6 +80,9 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
         **{name: given[name] for name in _SAME},
         "gpus_per_node": given["gpus"],
         "time_limit": given["time"],
+        "depends_on": [
+            one for text in given["depends_on"] or () for one in text.split(",") if one.strip()
+        ],
         "begin": spec.read_begin(given["begin"]),
         "script": spec.read_script(given["script"]) if given["script"] else "",
         "env": spec.read_env(given["env"] or ()),

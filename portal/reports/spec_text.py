@@ -94,6 +94,8 @@ _OPTIONS = (
     ("disconnect_grace", "--disconnect-grace"),
 )
 _SWITCHES = ("share_cards", "exclusive", "preemptible")
+# Given once for each of its values.
+_REPEATED = ("depends_on",)
 _ALWAYS = ("project", "name", "nodes", "gpus_per_node", "time_limit", "command")
 
 
@@ -107,11 +109,15 @@ def command_line_of(
     held = f" --template {reference}" if reference else ""
     back = _taken_back(spec, template or {})
     shown = spec.readable(back)
+    if not spec.topology.level and "topology" not in back:
+        # How close without saying to what asks for nothing, and no option says it.
+        shown.pop("topology", None)
     if "session" in shown:
         return (not reference and _session_line(spec)) or f"trainyard submit{held} job.yaml"
     if (
         any(shown.get(field) for field in ("script", "labels", "description", "stop"))
         or any("\n" in value for value in spec.env.values())
+        or any(isinstance(one.job, str) for one in spec.depends_on)
         or any(not _has_an_option(field, shown[field]) for field in back)
     ):
         return f"trainyard submit{held} job.yaml"
@@ -120,10 +126,11 @@ def command_line_of(
         f"--nodes {spec.nodes.written()} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
     ]
     lines += [
-        f"{option} {shlex.quote(in_one_line(shown[field]))}"
+        f"{option} {shlex.quote(in_one_line(one))}"
         for field, option in _OPTIONS
         if field in back
         or (field in shown and getattr(spec, field) != JobSpec.model_fields[field].default)
+        for one in (shown[field] if field in _REPEATED else (shown[field],))
     ]
     lines += [
         f"--{field.replace('_', '-')} {shlex.quote(value)}"

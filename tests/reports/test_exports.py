@@ -212,6 +212,33 @@ def test_what_a_template_says_otherwise_is_written(field):
         assert of_the_line(line)
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"depends_on": "afterok:12, afterany:13:14"}, "--depends-on afterany:13"),
+        ({"depends_on": [{"job": "prep: a"}]}, "submit job.yaml"),
+        ({"depends_on": "singleton"}, "--depends-on singleton"),
+        ({"topology": "rack:balanced", "nodes": 2}, "--topology rack:balanced"),
+    ],
+)
+def test_the_command_line_asks_for_the_same(fields, words):
+    spec = parse_spec({**_ALONE, **fields})
+    line = command_line_of(spec)
+    assert words in line
+    assert parse_spec(of_the_line(line) or read_document(yaml_of(spec))) == spec
+
+
+def test_an_option_takes_several_dependencies_with_commas():
+    line = "trainyard submit --project v/d --name n --depends-on 12,afterany:13 -d singleton -- a"
+    found = parse_spec(of_the_line(line)).document()["depends_on"]
+    assert found == ["afterok:12", "afterany:13", "singleton"]
+
+
+def test_the_command_line_leaves_out_a_closeness_to_nothing():
+    spec = parse_spec({**_ALONE, "topology": {"mode": "preferred"}})
+    assert command_line_of(spec) == command_line_of(parse_spec(_ALONE))
+
+
 SESSIONS = [
     ({"session": "shell"}, "session start shell --project v/d --name lab --gpus 1"),
     (
