@@ -6,6 +6,7 @@ Written a field and a rule: `tier: locked`, `gpus_per_node: 1..8`, `time_limit: 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any
@@ -13,9 +14,10 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from scheduler.spec import units
+from scheduler.spec.lines import in_one_line
 from scheduler.spec.problems import SpecInvalid, SpecProblem, given
 from scheduler.spec.schema import JobSpec
-from scheduler.spec.values import whole
+from scheduler.spec.values import format_milli, whole
 from scheduler.spec.wording import problem_of
 
 LOCKED = "locked"
@@ -38,6 +40,15 @@ RANGED: Mapping[str, _Reader] = {
     "scratch": _SIZE,
     "time_limit": _TIME,
     "min_runtime": _TIME,
+}
+# How a choice of other fields is written where it is more than its value in one line.
+_WRITES: Mapping[str, Callable[[Any], str]] = {
+    **{field: write for field, (_, write) in RANGED.items()},
+    "fallback_after": units.format_duration,
+    "disconnect_grace": units.format_duration,
+    "gpu_milli": format_milli,
+    "command": shlex.join,
+    "session": lambda value: str(value["app"]),
 }
 Rules = dict[str, dict[str, Any]]
 
@@ -129,13 +140,35 @@ def _read(field: str, rule: Any) -> dict[str, Any]:
         raise ValueError(
             "is not a field that can have a rule; fields are those of a spec, such as time_limit"
         )
-    if isinstance(rule, str) and rule.strip() == LOCKED:
+    read = _of_line(field, rule) if isinstance(rule, str) else _choices(field, rule)
+    # It is changed and compared as a line, so it has to be one.
+    if not _is_line(field, read):
+        raise ValueError(
+            "has a choice that cannot be written in one line with others; "
+            "write choices without commas and line ends, or lock the field"
+        )
+    return read
+
+
+def _is_line(field: str, rule: Mapping[str, Any]) -> bool:
+    written = _written(field, rule)
+    try:
+        return written.splitlines() == [written] and _of_line(field, written.strip()) == rule
+    except ValueError:
+        return False
+
+
+def _of_line(field: str, rule: str) -> dict[str, Any]:
+    if rule.strip() == LOCKED:
         return {LOCKED: True}
-    if isinstance(rule, str) and ".." in rule:
+    if ".." in rule:
         return _range(field, rule)
-    choices = [one.strip() for one in rule.split(",")] if isinstance(rule, str) else rule
+    return _choices(field, [one.strip() for one in rule.split(",")])
+
+
+def _choices(field: str, choices: Any) -> dict[str, Any]:
     if not isinstance(choices, (list, tuple)) or not choices or len(choices) > MAX_CHOICES:
-        raise ValueError(f"{given(rule)} is no rule; {RULE_HELP}")
+        raise ValueError(f"{given(choices)} is no rule; {RULE_HELP}")
     return {"choices": [_value(field, one) for one in choices]}
 
 
@@ -177,12 +210,18 @@ def _default(field: str) -> Any:
 def _written(field: str, rule: Mapping[str, Any]) -> str:
     if LOCKED in rule:
         return LOCKED
-    write = RANGED[field][1] if field in RANGED else str
     if "choices" in rule:
-        is_number = field in RANGED
-        return ", ".join(
-            write(one) if is_number and isinstance(one, int) else str(one)
-            for one in rule["choices"]
-        )
-    ends = (write(rule[end]) if end in rule else "" for end in ("min", "max"))
-    return "..".join(ends)
+        return ", ".join(_choice(field, one) for one in rule["choices"])
+    write = RANGED[field][1]
+    return "..".join(write(rule[end]) if end in rule else "" for end in ("min", "max"))
+
+
+def _choice(field: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    # A count of nodes may be a text: the fewest and the most.
+    if field in _WRITES and not isinstance(value, str):
+        return _WRITES[field](value)
+    return in_one_line(value)

@@ -184,6 +184,18 @@ def test_a_retired_one_starts_nothing_and_can_be_forked(alice, lead, team, proje
     assert fork.template.forked_from == version
 
 
+def test_a_fork_keeps_the_rules_as_they_are(lead, team):
+    rules = {"gpu_milli": "0.25, 0.5", "gpu_models": "H100, A100", "retries": "0, 2"}
+    version = get_version(lead, make_template(lead, team, document={}, rules=rules))
+    fork = service.fork_template(actor=lead, version=version, team=team, name="Next")
+    assert (fork.document, fork.rules) == (version.document, version.rules)
+    # Kept when it was no line yet, a rule goes on as well.
+    odd = {"env": {"choices": [{"A": "1"}]}}
+    TemplateVersion.objects.filter(pk=fork.pk).update(rules=odd)
+    fork.rules = odd
+    assert service.fork_template(actor=lead, version=fork, team=team, name="On").rules == odd
+
+
 @pytest.mark.parametrize(
     ("document", "rules", "words"),
     [

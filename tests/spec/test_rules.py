@@ -70,6 +70,60 @@ def test_a_rule_without_sense_is_refused_by_name(rules, words):
     assert caught.value.problems[0].field.startswith("rules")
 
 
+@pytest.mark.parametrize(
+    ("field", "sent", "good"),
+    [
+        ("gpu_milli", "0.25, 0.5", 250),
+        ("gpu_milli", [250, 1.0], "0.25"),
+        ("session", "shell, jupyter", "jupyter"),
+        ("topology", "rack, block:preferred", "rack"),
+        ("secrets", "hub-token, other", ["other"]),
+        ("licences", "solver=2, viewer", {"viewer": 1}),
+        ("datasets", "imagenet, c4", "c4"),
+        ("constraints", "network=ib", ["network=ib"]),
+        ("exclude_nodes", "n1, n2", ["n2"]),
+        ("node_sizes", "2, 4", [4]),
+        ("array", "0-9, 0-9%2", "0-9"),
+        ("begin", "2099-01-01 08:00", "2099-01-01T08:00:00Z"),
+        ("gpu_models", "H100, A100", ["A100"]),
+        ("gpu_models", [["H100"], []], []),
+        ("depends_on", "singleton, 12", 12),
+        ("command", "python train.py, 'a b'", ["a b"]),
+        ("fallback_after", "1h, 90m", 5400),
+        ("preemptible", "true, false", False),
+        ("pool", ["", "big"], "big"),
+        ("nodes", [2, "4"], 4),
+    ],
+)
+def test_choices_are_written_as_their_field_is(field, sent, good):
+    read = read_rules({field: sent})
+    line = f"{field}: {written_rules(read)[field]}"
+    assert read_rules(read_rule_lines(line)) == read
+    beside = {"node_sizes": {"nodes": "2..4"}, "fallback_after": {"gpu_models": ["A", "B"]}}
+    value = read_partial({**beside.get(field, {}), field: good}).document[field]
+    assert value in read[field]["choices"]
+
+
+@pytest.mark.parametrize(
+    ("field", "sent"),
+    [
+        ("nodes", ["2..8"]),
+        ("description", ["a, b"]),
+        ("script", ["a\nb"]),
+        ("pool", ["locked"]),
+        ("pool", [""]),
+        ("gpu_models", [["H100", "A100"]]),
+        ("env", [{"A": "1"}]),
+        ("stop", [{"grace": "1m"}]),
+        ("session", [{"app": "shell", "idle_stop": "1m"}]),
+    ],
+)
+def test_a_choice_that_is_no_part_of_a_line_is_refused(field, sent):
+    with pytest.raises(SpecInvalid, match="in one line with others; write") as caught:
+        read_rules({field: sent})
+    assert caught.value.problems[0].field == f"rules.{field}"
+
+
 def test_rules_are_read_from_lines():
     lines = "tier: locked\n\n pool : default, h100 \ntime_limit: ..12h\n"
     read = read_rule_lines(lines)
