@@ -12,7 +12,7 @@ from accounts.models import Rate
 from accounts.services import set_rate
 from scheduler.engine.cycle import plan_cycle
 from scheduler.loop.answering import picture
-from scheduler.loop.supposing.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_job, quote_waiting
 from scheduler.models import Attempt, Job
 from scheduler.models.cluster import slot_model
 from scheduler.services.jobs import submit_job
@@ -106,6 +106,37 @@ def test_what_is_left_of_quotas_and_budgets_after_it(cluster, root, team, alice,
     assert hours.is_over
     assert quote.estimate.start_p50_at is None
     assert "The budget of" in quote.estimate.why
+
+
+def test_models_in_an_order_are_priced_as_once_they_wait(root, team, alice, project):
+    cluster = scenes.build_cluster(root, nodes=3, gpus=1)
+    for node, model, price in zip(cluster.nodes, ("H100", "A100", "L4"), (9, 2, 1), strict=True):
+        node.devices.update(model=model)
+        set_rate(
+            actor=root, device_model=model, price_per_gpu_hour=Decimal(price), currency="EUR",
+            valid_from=NOON - timedelta(days=400), restated_for="as if then",
+        )  # fmt: skip
+    for model in ("H100", "A100"):
+        set_quota(actor=root, owner=team, guaranteed=1, maximum=1, gpu_model=model)
+    asked = {"gpu_models": ["A100", "L4"], "time_limit": "2h"}
+    quote = quoted(alice, project, **asked)
+    waits = quote_waiting(alice, submit(alice, project, now=at(0), **asked), now=at(0))
+    assert quote.worst_case_cost == waits.worst_case_cost == Decimal(4)
+    assert [one.scope for one in quote.limits] == ["A100 in all pools"]
+    assert waits.after.limits == quote.limits
+    # One of them without a price: nobody knows what it costs at most.
+    Rate.objects.filter(device_model="L4").delete()
+    assert quoted(alice, project, **asked).worst_case_cost is None
+
+
+def test_an_array_holds_of_its_quota_what_runs_at_a_time(cluster, root, team, alice, project):
+    period = {"valid_from": NOON, "valid_until": NOON + timedelta(days=3), "now": at(0)}
+    set_quota(actor=root, owner=team, guaranteed=1, maximum=2)
+    set_budget(actor=root, owner=project, gpu_hours=20, **period)
+    for spelt, held in (("0-9%2", 2), ("0-9", 10), ("0-9%50", 10)):
+        quote = quoted(alice, project, time_limit="1h", array=spelt)
+        (limit,), (budget,) = quote.limits, quote.budgets
+        assert (limit.after, limit.is_over, budget.after) == (held, held > 2, Decimal(10))
 
 
 def test_an_array_costs_as_much_as_all_its_tasks(cluster, alice, project):

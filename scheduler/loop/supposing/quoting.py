@@ -66,14 +66,14 @@ def quote_job(
 def _with_what_is_left(quote: Quote, opening: Opening, now: datetime) -> Quote:
     actor, spec = opening.target.actor, opening.spec
     pool: Pool = opening.target.queue.pool
-    gpus = quote.tasks * quote.gpus
+    at_once = (spec.array and spec.array.max_parallel) or quote.tasks
     left = left_after(
         actor,
         spec.project,
         pool,
-        spec.gpu_model,
-        gpus=gpus,
-        gpu_seconds=gpus * spec.time_limit,
+        spec.gpu_models or [spec.gpu_model],
+        gpus=min(quote.tasks, at_once) * quote.gpus,
+        gpu_seconds=quote.tasks * quote.gpus * spec.time_limit,
         cost=quote.worst_case_cost,
         now=now,
     )

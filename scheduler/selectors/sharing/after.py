@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -63,7 +63,7 @@ def left_after(
     viewer: User,
     path: str,
     pool: Pool,
-    gpu_model: str,
+    models: Collection[str],
     *,
     gpus: int,
     gpu_seconds: int,
@@ -71,10 +71,11 @@ def left_after(
     now: datetime,
 ) -> After:
     """With a new job of the project at `path`, of it and of all above it, from the root down; five
-    queries."""
+    queries. `models`: what it names, each of which will do; none for any. `gpus`: those it holds at
+    a time."""
     keys = _keys(get_visible_project(viewer, path))
     return After(
-        _limits(keys, pool, gpu_model, gpus, now),
+        _limits(keys, pool, models, gpus, now),
         tuple(_budget(one, gpu_seconds, cost) for one in _in_force(keys, now)),
     )
 
@@ -92,7 +93,8 @@ def left_after_waiting(viewer: User, job: Job, cost: Decimal | None, *, now: dat
     for one in budgets:
         pledged = one.pledged_ if one.is_money else one.pledged_s_
         found.append(_budget(one, seconds, cost, pledged or 0))
-    return After(_limits(keys, job.pool, job.gpu_model, job.gpus, now), tuple(found))
+    models = job.gpu_models or [job.gpu_model]
+    return After(_limits(keys, job.pool, models, job.gpus, now), tuple(found))
 
 
 def _in_force(keys: Sequence[str], now: datetime) -> QuerySet[Budget]:
@@ -101,16 +103,16 @@ def _in_force(keys: Sequence[str], now: datetime) -> QuerySet[Budget]:
 
 
 def _limits(
-    keys: Sequence[str], pool: Pool, gpu_model: str, gpus: int, now: datetime
+    keys: Sequence[str], pool: Pool, models: Collection[str], gpus: int, now: datetime
 ) -> tuple[LimitAfter, ...]:
     quotas = Quota.objects.filter(account__key__in=keys).select_related(
         "account__team", "account__project", "pool"
     )
+    named = {model for model in models if model}
     concerned = [
         quota
         for quota in quotas
-        if quota.pool_id in (None, pool.pk)
-        and quota.gpu_model in ("", gpu_model or quota.gpu_model)
+        if quota.pool_id in (None, pool.pk) and (not named or quota.gpu_model in {"", *named})
     ]
     active = Grant.objects.filter(
         quota__in=concerned, valid_from__lte=now, valid_until__gt=now, revoked_at__isnull=True

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 
 from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
+from scheduler.models import Device
 from scheduler.money import steps_per_s
+from scheduler.selectors.machines.shapes import serving
 
 # Prices that begin later are not looked at: few jobs run longer.
 AHEAD = timedelta(days=31)
@@ -25,6 +27,28 @@ def dearest_steps(
     pairs = set(asked)
     table = rates_over({model for _, model in pairs})
     return {(team, model): _steps(table, model, now, team) for team, model in pairs}
+
+
+def dearest_of(
+    team: int, pool: int, models: Iterable[str], milli: int, *, now: datetime
+) -> int | None:
+    """The same of the dearest GPU, or part of one, that a job of the team may get in a pool (its
+    id); None if there is none, or one of them has no price.
+
+    `models`: what the job names, each of which will do; an empty one for any.
+    """
+    present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
+    found = {
+        model
+        for name in models
+        for model in serving(present, name, milli)
+        .order_by()
+        .values_list("model", flat=True)
+        .distinct()
+    }
+    prices = list(dearest_steps([(team, model) for model in found], now=now).values())
+    known = [one for one in prices if one is not None]
+    return max(known) if known and len(known) == len(prices) else None
 
 
 def dearest_by_card(

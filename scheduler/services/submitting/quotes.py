@@ -10,13 +10,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
-from scheduler.models import Device, Job
-from scheduler.money import cost_of
+from scheduler.models import Job
+from scheduler.money import PRICE_DECIMALS, cost_of
 from scheduler.selectors.cluster import pool_summaries
-from scheduler.selectors.machines.shapes import serving
 from scheduler.selectors.sharing.after import BudgetAfter, LimitAfter
+from scheduler.services.sharing.prices import dearest_of
 from scheduler.services.submitting.opening import Opening, Target, check_job
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec
@@ -47,7 +46,7 @@ class Estimate:
 class Quote:
     """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate.
 
-    Nothing for a job without GPUs. None when no fitting device is registered, hence no rate known.
+    Nothing for a job without GPUs. None when no fitting device is registered, or one has no rate.
     Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
     jobs of the same or a higher tier. `estimate`, `limits` and `budgets` are what
     `scheduler.loop.supposing.quoting` adds: after this job, at its worst.
@@ -87,12 +86,9 @@ def preview_of(opening: Opening) -> Quote:
     actor, queue, now = opening.target.actor, opening.target.queue, opening.target.now
     spec, pool = opening.spec, queue.pool
     summary = pool_summaries(actor, only=[pool.name])[0]
-    present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
-    fitting = serving(present, spec.gpu_model, spec.gpu_milli)
-    models = set(fitting.order_by().values_list("model", flat=True).distinct())
-    table, team = rates_over(models), opening.target.project.team_id
-    rates = [rate for model in models if (rate := table.at(model, now, team)) is not None]
-    price = max((rate.price_per_gpu_hour for rate in rates), default=None)
+    models, team = spec.gpu_models or [spec.gpu_model], opening.target.project.team_id
+    steps = dearest_of(team, pool.pk, models, spec.gpu_milli, now=now)
+    price = None if steps is None else Decimal(steps).scaleb(-PRICE_DECIMALS)
     ahead = Job.objects.filter(pool=pool, state=JobState.QUEUED, tier__gte=spec.tier_number)
     return Quote(
         pool=pool.name,
@@ -103,7 +99,7 @@ def preview_of(opening: Opening) -> Quote:
         jobs_ahead=ahead.count(),
         unit_price=price,
         worst_case_cost=_most(spec, price),
-        currency=rates[0].currency if rates else load_conf().currency,
+        currency=load_conf().currency,
         is_paused=queue.is_paused,
     )
 

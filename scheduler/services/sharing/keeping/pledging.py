@@ -18,15 +18,13 @@ from scheduler.models import (
     Budget,
     BudgetPledge,
     CommitsAt,
-    Device,
     Enforcement,
     Job,
 )
 from scheduler.money import from_steps
-from scheduler.selectors.machines.shapes import serving
 from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.sharing.committing import BudgetReached, lock_budgets, take
-from scheduler.services.sharing.prices import dearest_steps
+from scheduler.services.sharing.prices import dearest_of
 from scheduler.services.sharing.tree import lines_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 
@@ -96,21 +94,8 @@ class Worst:
         team = job.project.team_id
         asked = (team, job.pool_id, job.gpu_model, tuple(job.gpu_models), job.gpu_milli)
         if asked not in self._price:
-            present = Device.objects.filter(
-                node__pool=job.pool_id, is_present=True, in_service=True
-            )
-            models = {
-                model
-                for name in (job.gpu_models or [job.gpu_model])
-                for model in serving(present, name, job.gpu_milli)
-                .order_by()
-                .values_list("model", flat=True)
-                .distinct()
-            }
-            pairs = [(team, model) for model in models]
-            prices = list(dearest_steps(pairs, now=self._now).values())
-            known = [one for one in prices if one is not None]
-            self._price[asked] = max(known) if known and len(known) == len(prices) else None
+            models = job.gpu_models or [job.gpu_model]
+            self._price[asked] = dearest_of(team, job.pool_id, models, job.gpu_milli, now=self._now)
         return self._price[asked]
 
 
