@@ -109,10 +109,20 @@ def test_rules_hold_for_changes_by_the_owner(alice, lead, operator, team, projec
         gpus = 1 + job.gpus_per_node % 2
         job = set_request(actor=alice, job=job, asks=Asks(gpus_per_node=gpus))
         assert (job.gpus_per_node, job.pool.name) == (gpus, "default")
+    # So it is in a copy.
+    (copy,) = act_on_jobs(actor=alice, jobs=[end(job)], act=Act.RERUN).jobs
+    assert (copy.spec["pool"], version_of_job(alice, copy)) == ("", version)
+    job = copy
     with pytest.raises(Invalid, match=r"must lie in 1\.\.4"):
         set_request(actor=alice, job=job, asks=Asks(gpus_per_node=0))
     # Who changes jobs of others is not held by what their owners chose.
     assert set_time_limit(actor=lead, job=job, time_limit_s=13 * 3600).time_limit_s == 13 * 3600
+
+
+def end(job):
+    Job.objects.filter(pk=job.pk).update(state="failed", end_reason="exit_code")
+    job.refresh_from_db()
+    return job
 
 
 def test_a_job_that_runs_again_is_of_its_template_still(alice, lead, team, project, cluster):

@@ -32,7 +32,7 @@ from scheduler.services.sharing.keeping.pledging import (
 )
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
-from scheduler.services.submitting.targets import Seen, resolve_target
+from scheduler.services.submitting.targets import DEFAULT_POOL, Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier, WaitReason
 
@@ -101,7 +101,9 @@ def _document(job: Job, asks: Asks) -> dict[str, Any]:
     """The spec that asks for this, its time limit and tier as they are by now."""
     document = JobSpec.model_validate(job.spec).document()
     document |= {"time_limit": job.time_limit_s, "tier": Tier(job.tier).name.lower()}
-    document["pool"] = asks.pool if asks.pool is not None else job.pool.name
+    # As it was submitted unless it moves: a template may lock the pool to none.
+    if _moves(job, asks) or (document["pool"] or DEFAULT_POOL) != job.pool.name:
+        document["pool"] = asks.pool if asks.pool is not None else job.pool.name
     if asks.gpus_per_node is not None:
         document["gpus_per_node"] = asks.gpus_per_node
     if asks.gpu_model is not None:
@@ -120,7 +122,7 @@ def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime) -> Queue:
     if not _moves(job, asks):
         job.queue.pool = job.pool
         seen.queues[job.pool.name] = job.queue
-    there = seen.queue(spec.pool)
+    there = seen.queue(spec.pool or DEFAULT_POOL)
     with asked_together(_reads(job, spec, there, now)):
         project, queue = resolve_target(job.owner, spec, now, seen)
         resolve_booking(job.owner, project, queue, spec, now=now)
