@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
@@ -117,7 +118,7 @@ def _naming(row: int) -> Iterator[None]:
         yield
     except SpecInvalid as error:
         raise SpecInvalid(
-            [SpecProblem(f"jobs[{row}].{one.field}", one.message) for one in error.problems]
+            [replace(one, field=f"jobs[{row}].{one.field}") for one in error.problems]
         ) from None
 
 

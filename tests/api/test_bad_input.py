@@ -137,6 +137,13 @@ def test_fields_that_are_not_the_callers_are_listed(program, alice, cluster, spe
     )
 
 
+def test_of_a_bulk_they_are_listed_alike(program, alice, cluster, spec):
+    reply = program(alice).post("/jobs/bulk/", {"jobs": [spec, {**spec, "owner": 1}]})
+    assert fields_of(problem_of(reply, 400, "spec_invalid")) == {"jobs[1].owner"}
+    on_record = AuditEvent.objects.filter(action="job.refuse")
+    assert [one.after for one in on_record] == ['{"fields":["owner"]}']
+
+
 def test_refusals_are_on_record_once_an_hour_and_never_without_end(program, alice, cluster, spec):
     """B40, B62."""
     on_record = AuditEvent.objects.filter(action="job.refuse")

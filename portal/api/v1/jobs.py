@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -38,7 +39,7 @@ from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.composing.templates import submit_again
-from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
+from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
 _KEY = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
@@ -189,7 +190,7 @@ class JobsInBulk(ApiView):
                 specs.append(parse_spec(document))
             except SpecInvalid as error:
                 problems += [
-                    SpecProblem(f"jobs[{index}].{one.field}", one.message) for one in error.problems
+                    replace(one, field=f"jobs[{index}].{one.field}") for one in error.problems
                 ]
         if problems:
             raise SpecInvalid(problems[:200])
