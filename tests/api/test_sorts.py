@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 
 from scheduler.models import Job
 from tests import requesting, scenes
@@ -54,6 +56,16 @@ def test_nodes_in_an_order_of_the_page(program, cluster, root, alice):
     falling = program(alice).get("/nodes/?sort=-name").json()["items"]
     assert [one["name"] for one in falling] == names[::-1]
     problem_of(program(alice).get("/nodes/?sort=colour"), 400, "bad_query")
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\u0000"])
+def test_a_place_that_is_no_text_is_refused(program, client, cluster, alice, text):
+    raw = f'["state","{text}","x"]'.encode()
+    mark = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    client.force_login(alice)
+    page = client.get(reverse("nodes:list"), {"sort": "state", "after": mark})
+    assert page.status_code == 200
+    problem_of(program(alice).get(f"/nodes/?sort=state&cursor={mark}"), 400, "invalid_cursor")
 
 
 def test_requests_in_an_order_of_their_page(program, cluster, alice, lead, project):

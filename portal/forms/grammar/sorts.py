@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,8 @@ from typing import Any
 from scheduler.selectors.ordered.ordering import Column, Place
 
 _MOST_CHARS = 600
+# A NUL, or half of a surrogate pair.
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _WRONG = "not a place in this list"
 
 
@@ -77,6 +80,6 @@ def _typed(value: object, kind: type) -> Any:
             return moment
     if kind is int and type(value) is int and abs(value) < 2**63:
         return value
-    if kind is str and isinstance(value, str) and "\x00" not in value:
+    if kind is str and isinstance(value, str) and not _NO_TEXT.search(value):
         return value
     raise ValueError(_WRONG)
