@@ -30,7 +30,7 @@ from scheduler.models import Job, TemplateVersion
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.composing.templates import get_version, leads_any, version_of_job
 from scheduler.selectors.jobs import clone_document, get_visible_job
-from scheduler.services.composing.drafts import drop_draft
+from scheduler.services.composing.drafts import drop_draft, submit_key
 from scheduler.services.composing.replacing import submit_instead
 from scheduler.services.composing.templates import refuse_outside, submit_from_template
 from scheduler.services.jobs import submit_job
@@ -226,7 +226,7 @@ def _submitted(viewer: User, form: JobForm, version: TemplateVersion | None) -> 
             partial(submit_from_template, version=version) if version else submit_job,
             actor=viewer,
             spec=form.spec,
-            idempotency_key=f"form:{cleaned['nonce']}" if cleaned["nonce"] else "",
+            idempotency_key=submit_key(cleaned["nonce"]) if cleaned["nonce"] else "",
             cloned_from=origin,
         )
         if cleaned["replaces"] and origin is not None:

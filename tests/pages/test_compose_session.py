@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
-from scheduler.models import Job, JobDraft, Session
+from scheduler.models import Job, JobDraft, Session, SubmitKey
 from tests.composing import make_template
 from tests.pages.test_compose import form_data
 from tests.pages.yard import build_yard
@@ -196,3 +199,26 @@ def test_a_template_can_be_a_session_and_lock_it(client, alice, lead, team, proj
     client.force_login(lead)
     page = client.post(reverse("templates:new"), session_data(project, name="Lab"))
     assert "app: shell" in page.context["form"]["spec"].value()
+
+
+@pytest.mark.parametrize("address", [NEW, COMPOSER])
+def test_a_form_that_somebody_only_went_through_is_no_draft(client, alice, project, yard, address):
+    client.force_login(alice)
+    form = client.get(address).context["form"]
+    seen = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
+    client.post(f"{COMPOSER}?part=summary", seen)
+    assert not JobDraft.objects.exists()
+    client.post(f"{COMPOSER}?part=summary", seen | {"memory": "9GiB"})
+    assert JobDraft.objects.count() == 1
+
+
+def test_a_draft_that_comes_late_does_not_outlive_its_job(client, alice, project, yard):
+    client.force_login(alice)
+    data = form_data(project, name="half")
+    assert client.post(COMPOSER, data).status_code == 302
+    assert client.post(f"{COMPOSER}?part=summary", data).status_code == 200
+    assert not JobDraft.objects.exists()
+    # Who comes back to the form later and goes on with it is not robbed of that.
+    SubmitKey.objects.update(created_at=timezone.now() - timedelta(minutes=5))
+    client.post(f"{COMPOSER}?part=summary", data | {"name": "more"})
+    assert JobDraft.objects.get().name == "more"

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 
-from accounts.errors import Invalid, NotFound
+from accounts.errors import Conflict, Invalid, NotFound
 from accounts.models import User
-from portal.forms.job_text import blank_initial
+from portal.forms.job_text import blank_initial, blank_session
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.models import JobDraft, TemplateVersion
@@ -18,19 +18,21 @@ from scheduler.services.composing.drafts import drop_draft, save_draft
 
 
 def keep_draft(viewer: User, form: JobForm) -> JobDraft | None:
-    """Keep the fields as they were typed; None for what is too large to be kept, and for an empty
-    form that somebody only went through."""
+    """Keep the fields as they were typed; None for what is too large to be kept, for an empty form
+    that somebody only went through, and for one that was sent just now."""
     fields = {
         bound.name: str(bound.value())
         for bound in form
         if bound.name != "nonce" and bound.value() not in (None, "", False)
     }
     usual = form.blank | {name: fields.get(name) for name in ("project", "pool")}
+    if fields.get("session_app") == "shell":
+        usual |= blank_session()
     if all(value == str(usual.get(name, "")) for name, value in fields.items()):
         return None
     try:
         return save_draft(actor=viewer, key=str(form["nonce"].value() or ""), fields=fields)
-    except Invalid:
+    except (Conflict, Invalid):
         return None
 
 
