@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
@@ -222,3 +223,13 @@ def test_a_draft_that_comes_late_does_not_outlive_its_job(client, alice, project
     SubmitKey.objects.update(created_at=timezone.now() - timedelta(minutes=5))
     client.post(f"{COMPOSER}?part=summary", data | {"name": "more"})
     assert JobDraft.objects.get().name == "more"
+
+
+def test_a_file_that_is_too_large_is_refused_and_not_cut(client, alice, project, yard):
+    client.force_login(alice)
+    script = "#!/bin/bash\n#SBATCH -J cut\n" + "# \u00e4\u00e4\u00e4\n" * 35_000 + "python end.py\n"
+    assert len(script) < 256 * 1024 < len(script.encode())
+    file = SimpleUploadedFile("x.sh", script.encode())
+    page = client.post(reverse("jobs:start"), {"file": file})
+    assert page.templates[0].name == "composing/start.html"
+    assert "is larger than 256 KiB" in page.content.decode()

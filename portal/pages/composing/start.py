@@ -13,7 +13,7 @@ from portal.pages.composing.offers import offer_for
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.composing.templates import visible_templates
 from scheduler.selectors.jobs import own_jobs
-from scheduler.spec import SpecInvalid
+from scheduler.spec import SpecInvalid, SpecProblem
 from scheduler.spec.document import MAX_DOCUMENT_BYTES
 
 MOST_JOBS = 12
@@ -26,9 +26,9 @@ def start(request: HttpRequest) -> HttpResponseBase:
     viewer = viewer_of(request)
     text, problems = "", []
     if request.method == "POST":
-        text, name = _sent(request)
         offer = offer_for(viewer)
         try:
+            text, name = _sent(request)
             found = start_from(text, models=offer.models, chosen=offer.chosen(request))
         except SpecInvalid as refused:
             problems = [f"The {one.field} {one.message}." for one in refused.problems]
@@ -54,11 +54,15 @@ def start(request: HttpRequest) -> HttpResponseBase:
 
 
 def _sent(request: HttpRequest) -> tuple[str, str]:
-    """The text, and what to call the job after: a file goes before what was pasted."""
+    """The text, and what to call the job after: a file goes before what was pasted. Raises
+    SpecInvalid for a file that is too large to be read."""
     file = request.FILES.get("file")
     if file is None:
         return request.POST.get("text", "").replace("\r\n", "\n"), ""
     raw = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        size = f"is larger than {MAX_DOCUMENT_BYTES // 1024} KiB; leave out of it what is no job"
+        raise SpecInvalid([SpecProblem("file", size)])
     try:
         text = raw.decode()
     except UnicodeDecodeError:
