@@ -186,7 +186,7 @@ class Device(models.Model):
     @property
     def remedy(self) -> str:
         """What an operator can do about its trouble; empty without one."""
-        return remedy_of(self.trouble)
+        return remedy_of(self.trouble).replace("INDEX", str(self.index))
 
     @property
     def label(self) -> str:

@@ -42,7 +42,7 @@ class TroubleRule:
 
 # The agent has the driver's files open, and no card is reset under who has them.
 _RESET = (
-    "reset the GPU (stop trainyard-agent, jobs go on; `nvidia-smi --gpu-reset -i INDEX`; start it)"
+    "reset the GPU (stop trainyard-agent, jobs go on; nvidia-smi --gpu-reset -i INDEX; start it)"
 )
 
 TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {

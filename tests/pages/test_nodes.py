@@ -78,7 +78,7 @@ def test_operators_read_what_to_do_about_what_is_out_of_order(client, operator, 
     for viewer, may in ((operator, True), (alice, False)):
         client.force_login(viewer)
         text = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
-        assert ("nvidia-smi --gpu-reset" in text and "Free space" in text) is may
+        assert ("nvidia-smi --gpu-reset -i 0" in text and "Free space" in text) is may
 
 
 def test_operator_drains_with_a_reason_and_resumes(client, operator, yard):
