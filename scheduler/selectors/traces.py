@@ -12,6 +12,7 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 from accounts.models import Project
+from accounts.selectors import every_team
 from scheduler.engine.snapshot import NONE, WHOLE_MILLI, floats, ints
 from scheduler.models import Attempt, Device, Job, JobEvent, Pool
 from scheduler.simulator.pools import ByPool
@@ -32,7 +33,8 @@ class Window:
 
     Times count from the window's begin. `skipped`: jobs without GPUs, and larger than their pool;
     `parts`: jobs that asked for a part of a GPU and are taken to hold a whole one.
-    `parents`: by team, the row of the one it is a project of, or -1. `past`: what became of them.
+    `teams`: whose jobs these are, and those above them. `parents`: by row of them, that of the team
+    it is below or a project of, or -1. `past`: what became of the jobs.
     """
 
     workload: Workload
@@ -184,9 +186,15 @@ def _teams(
 ) -> tuple[tuple[str, ...], tuple[int, ...], list[int]]:
     """Names and parents of the rows of teams, and the row of each job."""
     slugs = {row["project__team__slug"] for row in rows} | ({apart.team.slug} if apart else set())
-    names = tuple(sorted(slugs))
-    row_of = {name: number for number, name in enumerate(names)}
-    parents = (NONE,) * len(names)
+    ways: dict[int, tuple[str, ...]] = {}
+    for pk, slug, up in every_team():
+        ways[pk] = (*(ways[up] if up else ()), slug)
+    mine = [way for way in ways.values() if way[-1] in slugs]
+    # In this order a team comes after those above it.
+    there = sorted({way[:end] for way in mine for end in range(1, len(way) + 1)})
+    row_of = {way[-1]: number for number, way in enumerate(there)}
+    names = tuple(row_of)
+    parents = tuple(row_of[way[-2]] if len(way) > 1 else NONE for way in there)
     team = [row_of[row["project__team__slug"]] for row in rows]
     if apart is not None:
         is_apart = [row["project_id"] == apart.pk for row in rows]

@@ -12,7 +12,7 @@ from django.db.models import Count
 from accounts.models import Project, Team
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE
-from scheduler.models import Device, Job, Node, Pool, Quota
+from scheduler.models import Account, Device, Job, Node, Pool, Quota
 from scheduler.selectors.traces import Window, window_of
 from scheduler.services.requesting.amounts import FIELD_OF
 from scheduler.services.sharing.effective import Effective, effective_of
@@ -184,7 +184,8 @@ def teams_today(
     *,
     apart: Project | None = None,
 ) -> Teams:
-    """Limits of today for those who ran; of several rows of one account the tightest.
+    """Weights and limits of today of those who ran and who is above them; of several rows of one
+    account the tightest.
 
     `models` are those of each pool. What holds for a model that some of the pools have, but not
     all, is left out.
@@ -205,9 +206,11 @@ def teams_today(
         name = team.slug if team else apart.path if apart else ""
         by_name.setdefault((name, place), []).append(effective[quota.pk])
     own = [_limit(row, NONE, by_name.get((name, NONE), ())) for row, name in _rows(window)]
+    shares = Account.objects.filter(team__slug__in=slugs).values_list("team__slug", "weight")
+    weights = dict[str | None, float](shares)
     return Teams(
         names=window.teams,
-        weight=(1.0,) * len(window.teams),
+        weight=tuple(weights.get(name, 1.0) for name in window.teams),
         guaranteed=tuple(one.guaranteed for one in own),
         maximum=tuple(one.maximum for one in own),
         borrow_limit=tuple(one.borrow_limit for one in own),
