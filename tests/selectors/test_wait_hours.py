@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scheduler.models import PoolHour, StartForecast
 from scheduler.selectors.waits.buckets import bucket_of, counted, quantile, seconds_of
 from scheduler.selectors.waits.hours import wait_history
+from scheduler.services.history import record_event
+from scheduler.services.jobs import hold_job, release_job
 from scheduler.services.timeline.hours import count_hours
 from tests import scenes
 from tests.scenes import NOON, at, start, submit
@@ -63,3 +65,23 @@ def test_hours_are_counted_once_and_shown(client, root, alice, carol, project):
     assert wait_history(carol, cluster.pool, zone=UTC) is not None
     assert count_hours(now=NOON + timedelta(days=200)) == 28 * 24
     assert not PoolHour.objects.filter(hour__lt=NOON + timedelta(days=100)).exists()
+
+
+@pytest.mark.django_db
+def test_what_a_job_was_held_is_no_wait_for_the_pool(root, alice, project):
+    """However often, and from its submit on; a hold after its start is none before it."""
+    cluster = scenes.build_cluster(root, nodes=1, gpus=4)
+    first, second = (submit(alice, project, now=at(0), hold=number > 0) for number in range(2))
+    for held_s, released_s in ((600, 1800), (2000, 3000)):
+        hold_job(actor=alice, job=first, now=at(held_s))
+        release_job(actor=alice, job=first, now=at(released_s))
+    release_job(actor=alice, job=second, now=at(2400))
+    first.refresh_from_db()
+    second.refresh_from_db()
+    start(first, cluster.node(1), now=at(3010))
+    attempt = start(second, cluster.node(1), now=at(2410))
+    for at_s, was, to in ((2500, "running", "held"), (2600, "held", "queued")):
+        record_event(second, "moved", now=at(at_s), attempt=attempt, came_from=was, to=to)
+    count_hours(now=at(3600))
+    waits = PoolHour.objects.get(hour=NOON).waits
+    assert waits == counted([600 + 200 + 10, 10])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Exists, F, Max, OuterRef
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, TruncHour
 
 from scheduler.models import Attempt, Job, JobEvent, Pool, PoolHour
 from scheduler.selectors.waits.buckets import counted
 from scheduler.selectors.waits.hours import HOUR, WINDOW
+from scheduler.states import JobState
 
 KEPT = timedelta(days=92)
 
@@ -21,7 +23,7 @@ KEPT = timedelta(days=92)
 def count_hours(*, now: datetime) -> int:
     """Write the hours that ended since the last count, of the last 28 days at most; how many rows.
 
-    Two queries over jobs and attempts, however many hours. An hour is never counted again.
+    Three queries over jobs and attempts, however many hours. An hour is never counted again.
     """
     until = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     last = PoolHour.objects.aggregate(last=Max("hour"))["last"]
@@ -44,11 +46,11 @@ def count_hours(*, now: datetime) -> int:
                 within_p90=0,
             )
             hour += HOUR
-    for pool, start, waited_from, p50_at, p90_at, was_held in _starts(since, until):
+    for pool, start, waited_s, p50_at, p90_at, was_held in _starts(since, until):
         key = pool, start.replace(minute=0, second=0, microsecond=0)
         row = rows[key]
         row.started += 1
-        waits[key].append((start - waited_from).total_seconds())
+        waits[key].append(waited_s)
         # No forecast can know of a hold.
         if p50_at is not None and p90_at is not None and not was_held:
             row.told += 1
@@ -73,17 +75,57 @@ def _came(since: datetime, until: datetime) -> Counter[tuple[int, datetime]]:
 
 
 def _starts(since: datetime, until: datetime) -> list[tuple[Any, ...]]:
-    """Of every first start: pool, when, since when it had waited, what it was told, if held."""
+    """Of every first start: pool, when, for how many seconds it had waited for the pool, what it
+    was told, if held."""
     was_held = JobEvent.objects.filter(
         job=OuterRef("job"), kind="held", at__gte=OuterRef("job__forecast__told_at")
     )
-    starts = (
-        Attempt.objects.filter(number=1, assigned_at__gte=since, assigned_at__lt=until)
-        .order_by()
+    starts = Attempt.objects.filter(number=1, assigned_at__gte=since, assigned_at__lt=until)
+    rows = (
+        starts.order_by()
         .annotate(
             waited_from=Coalesce(F("job__yielded_from"), F("job__queued_at")),
             was_held=Exists(was_held),
         )
+        .values_list(
+            *("job", "job__pool_id", "assigned_at", "waited_from"),
+            *("job__forecast__p50_at", "job__forecast__p90_at", "was_held"),
+        )
     )
-    fields = ("assigned_at", "waited_from", "job__forecast__p50_at", "job__forecast__p90_at")
-    return list(starts.values_list("job__pool_id", *fields, "was_held"))
+    moves = _holds(starts)
+    return [
+        (pool, start, _waited_s(waited_from, start, moves[job]), *more)
+        for job, pool, start, waited_from, *more in rows
+    ]
+
+
+def _holds(starts: QuerySet[Attempt]) -> dict[int, list[tuple[datetime, bool]]]:
+    """By job of these starts, in order: when it was held, and when it was let go."""
+    moves = (
+        JobEvent.objects.filter(
+            Q(to_state=JobState.HELD) | Q(from_state=JobState.HELD, to_state=JobState.QUEUED),
+            job__in=starts.order_by().values("job"),
+        )
+        .order_by("job_id", "id")
+        .values_list("job_id", "at", "to_state")
+    )
+    found: dict[int, list[tuple[datetime, bool]]] = defaultdict(list)
+    for job, at, state in moves:
+        found[job].append((at, state == JobState.HELD))
+    return found
+
+
+def _waited_s(
+    waited_from: datetime, start: datetime, moves: Iterable[tuple[datetime, bool]]
+) -> float:
+    """From then to its start, less what it was held meanwhile."""
+    waited, begin = start - waited_from, None
+    for at, is_held in moves:
+        if at > start:
+            break
+        if is_held:
+            begin = at
+        elif begin is not None:
+            waited -= max(timedelta(), at - max(begin, waited_from))
+            begin = None
+    return waited.total_seconds()
