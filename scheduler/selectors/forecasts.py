@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
-from django.db.models import Exists, Min, OuterRef, Q
+from django.db.models import Count, Exists, F, FilteredRelation, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from accounts.models import User
 from scheduler.models import CycleRecord, JobEvent, StartForecast
@@ -15,6 +16,9 @@ from scheduler.states import JobState
 
 WINDOW = timedelta(days=30)
 CYCLES = 500
+UNFORESEEN = tuple(
+    "held request_changed nodes_changed limit_changed tier_changed turn_changed".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +51,42 @@ class CycleTimes:
 def forecast_accuracy(viewer: User, *, now: datetime) -> list[Accuracy]:
     """By pool, of the jobs told in the last 30 days; sums alone, so every signed-in person may see.
 
-    A job is judged once it was started, or when its p90 is over. Jobs that somebody held or
-    cancelled before their start are left out: no forecast can know that.
+    A job is judged once it was started, or when its p90 is over. Jobs that somebody held, changed
+    or cancelled before their start are left out: no forecast can know that. One query, whose
+    answer is a row per pool.
     """
     if not viewer.is_authenticated:
         return []
-    was_held = JobEvent.objects.filter(job=OuterRef("pk"), kind="held", at__gte=OuterRef("told_at"))
-    told = (
-        StartForecast.objects.filter(told_at__gte=now - WINDOW)
-        .filter(~Exists(was_held))
-        .annotate(started_at=Min("job__attempts__assigned_at"))
-        .exclude(Q(started_at__isnull=True) & Q(job__state=JobState.CANCELLED))
-        .values_list("job__pool__name", "p50_at", "p90_at", "started_at")
+    first = FilteredRelation("job__attempts", condition=Q(job__attempts__number=1))
+    told = StartForecast.objects.filter(told_at__gte=now - WINDOW).annotate(first=first)
+    told = told.annotate(started_at=F("first__assigned_at"))
+    was_cancelled = Q(started_at=None, job__state=JobState.CANCELLED)
+    was_told = Q(p50_at__isnull=False, p90_at__isnull=False)
+    judged = was_told & (Q(started_at__isnull=False) | Q(p90_at__lt=now))
+    rows = (
+        told.exclude(was_cancelled)
+        .exclude(Exists(unforeseen(OuterRef("pk"), OuterRef("told_at"), OuterRef("started_at"))))
+        .values("job__pool__name")
+        .annotate(
+            waited_=Count("pk"),
+            told_=Count("pk", filter=was_told),
+            judged_=Count("pk", filter=judged),
+            soon_=Count("pk", filter=was_told & Q(started_at__lte=F("p50_at"))),
+            late_=Count("pk", filter=was_told & Q(started_at__lte=F("p90_at"))),
+        )
+        .order_by("job__pool__name")
+        .values_list("job__pool__name", "waited_", "told_", "judged_", "soon_", "late_")
     )
-    rows: dict[str, list[tuple[datetime | None, ...]]] = {}
-    for pool, *times in told:
-        rows.setdefault(pool, []).append(tuple(times))
-    return [_accuracy(pool, rows[pool], now) for pool in sorted(rows)]
+    return [
+        Accuracy(pool, waited, told_, of, *((soon / of, late / of) if of else (None, None)))
+        for pool, waited, told_, of, soon, late in rows
+    ]
 
 
-def _accuracy(pool: str, rows: Sequence[tuple[datetime | None, ...]], now: datetime) -> Accuracy:
-    told = [(p50, p90, start) for p50, p90, start in rows if p50 is not None and p90 is not None]
-    judged = [(p50, p90, start) for p50, p90, start in told if start is not None or p90 < now]
-    soon = sum(start is not None and start <= p50 for p50, _, start in judged)
-    late = sum(start is not None and start <= p90 for _, p90, start in judged)
-    count = len(judged)
-    shares = (soon / count, late / count) if count else (None, None)
-    return Accuracy(pool, len(rows), len(told), count, *shares)
+def unforeseen(job: OuterRef, told_at: OuterRef, started_at: OuterRef) -> QuerySet[JobEvent]:
+    """What people did to a job between what it was told and its start: another job was judged."""
+    events = JobEvent.objects.filter(job=job, kind__in=UNFORESEEN, at__gte=told_at)
+    return events.filter(at__lte=Coalesce(started_at, F("at")))
 
 
 def cycle_times(viewer: User) -> CycleTimes | None:

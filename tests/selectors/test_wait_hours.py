@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.models import PoolHour, StartForecast
+from scheduler.selectors.forecasts import Accuracy, forecast_accuracy
 from scheduler.selectors.waits.buckets import bucket_of, counted, quantile, seconds_of
 from scheduler.selectors.waits.hours import wait_history
 from scheduler.services.history import record_event
@@ -85,3 +86,27 @@ def test_what_a_job_was_held_is_no_wait_for_the_pool(root, alice, project):
     count_hours(now=at(3600))
     waits = PoolHour.objects.get(hour=NOON).waits
     assert waits == counted([600 + 200 + 10, 10])
+
+
+@pytest.mark.django_db
+def test_no_forecast_is_judged_by_a_job_that_was_changed_after_it(
+    root, alice, project, django_assert_num_queries
+):
+    """Before its start; what was done to it after that, or before it was told, is no excuse."""
+    cluster = scenes.build_cluster(root, nodes=1, gpus=4)
+    for change_s in (100, 200, 500, None):
+        job = submit(alice, project, now=at(0))
+        StartForecast.objects.create(job=job, told_at=at(150), p50_at=at(300), p90_at=at(400))
+        start(job, cluster.node(1), now=at(350))
+        if change_s is not None:
+            record_event(job, "limit_changed", now=at(change_s), actor=alice)
+    late, left = (submit(alice, project, now=at(0)) for _ in range(2))
+    for job in (late, left):
+        StartForecast.objects.create(job=job, told_at=at(150), p50_at=at(300), p90_at=at(400))
+    record_event(left, "request_changed", now=at(200), actor=alice)
+    count_hours(now=at(3600))
+    row = PoolHour.objects.get(hour=NOON)
+    assert (row.started, row.told, row.within_p50, row.within_p90) == (4, 3, 0, 3)
+    with django_assert_num_queries(1):
+        (found,) = forecast_accuracy(alice, now=at(3600))
+    assert found == Accuracy("default", 4, 4, 4, 0, 0.75), "one is overdue"

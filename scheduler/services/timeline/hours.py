@@ -12,6 +12,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, TruncHour
 
 from scheduler.models import Attempt, Job, JobEvent, Pool, PoolHour
+from scheduler.selectors.forecasts import unforeseen
 from scheduler.selectors.waits.buckets import counted
 from scheduler.selectors.waits.hours import HOUR, WINDOW
 from scheduler.states import JobState
@@ -46,13 +47,13 @@ def count_hours(*, now: datetime) -> int:
                 within_p90=0,
             )
             hour += HOUR
-    for pool, start, waited_s, p50_at, p90_at, was_held in _starts(since, until):
+    for pool, start, waited_s, p50_at, p90_at, was_changed in _starts(since, until):
         key = pool, start.replace(minute=0, second=0, microsecond=0)
         row = rows[key]
         row.started += 1
         waits[key].append(waited_s)
-        # No forecast can know of a hold.
-        if p50_at is not None and p90_at is not None and not was_held:
+        # No forecast can know of a hold, or that something else is asked for.
+        if p50_at is not None and p90_at is not None and not was_changed:
             row.told += 1
             row.within_p50 += start <= p50_at
             row.within_p90 += start <= p90_at
@@ -76,20 +77,19 @@ def _came(since: datetime, until: datetime) -> Counter[tuple[int, datetime]]:
 
 def _starts(since: datetime, until: datetime) -> list[tuple[Any, ...]]:
     """Of every first start: pool, when, for how many seconds it had waited for the pool, what it
-    was told, if held."""
-    was_held = JobEvent.objects.filter(
-        job=OuterRef("job"), kind="held", at__gte=OuterRef("job__forecast__told_at")
-    )
+    was told, and if people held or changed it after that."""
+    told_at = OuterRef("job__forecast__told_at")
+    was_changed = Exists(unforeseen(OuterRef("job"), told_at, OuterRef("assigned_at")))
     starts = Attempt.objects.filter(number=1, assigned_at__gte=since, assigned_at__lt=until)
     rows = (
         starts.order_by()
         .annotate(
             waited_from=Coalesce(F("job__yielded_from"), F("job__queued_at")),
-            was_held=Exists(was_held),
+            was_changed=was_changed,
         )
         .values_list(
             *("job", "job__pool_id", "assigned_at", "waited_from"),
-            *("job__forecast__p50_at", "job__forecast__p90_at", "was_held"),
+            *("job__forecast__p50_at", "job__forecast__p90_at", "was_changed"),
         )
     )
     moves = _holds(starts)
