@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +22,11 @@ from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.standing import Precedence, precedence_of, went_before
+from scheduler.services.changing.limits import refuse_senseless
+from scheduler.services.changing.requests import Asks, request_for
+from scheduler.services.changing.rules import refuse_by_template
+from scheduler.services.changing.sizes import sizes_offered
+from scheduler.services.errors import DomainError
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.spec.units import format_duration
 from scheduler.states import CHECK_TITLES, FAULTS, JobState
@@ -125,19 +130,52 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     known = Known()
     decision = decide(snapshot, policy, known)
     blocking = blocking_facts(decision, policy, job.pk)
-    answer = what_if(snapshot, policy, job.pk, elsewhere, plan=decision.plan, known=known)
+    answer = what_if(
+        snapshot,
+        policy,
+        job.pk,
+        elsewhere,
+        plan=decision.plan,
+        known=known,
+        least_limit_s=job.min_runtime_s,
+    )
     if blocking is None or answer is None:
         return None
     return JobAnswer(now, blocking, answer, snapshot.models, snapshot.pools)
 
 
 def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | None:
-    """`ask` as JSON values for one who sees the job; foreign jobs are shown without numbers."""
+    """`ask` as JSON values for one who sees the job; foreign jobs are shown without numbers, and
+    no option that would be refused to them."""
     answer = ask(job, now=now)
     if answer is None:
         return None
     seen = visible_jobs(viewer).filter(pk__in=answer.holder_ids())
-    return answer.plain(set(seen.values_list("pk", flat=True)))
+    plain = answer.plain(set(seen.values_list("pk", flat=True)))
+    options = [one for one in plain["options"] if _may_have(viewer, job, one["fix"], now)]
+    return plain | {"options": options}
+
+
+def _may_have(viewer: User, job: Job, fix: Sequence[str], now: datetime) -> bool:
+    """Whether the job may be changed like that; what only a clone can ask for is not looked at."""
+    asked = dict(one.split(":", 1) for one in fix)
+    if not asked.keys() <= {"limit", "gpus", "nodes", "model", "pool"}:
+        return True
+    asks = Asks(
+        gpus_per_node=int(asked["gpus"]) if "gpus" in asked else None,
+        gpu_model=asked.get("model"),
+        nodes=asked.get("nodes"),
+        pool=asked.get("pool"),
+    )
+    try:
+        if "limit" in asked:
+            refuse_senseless(job, int(asked["limit"]))
+            refuse_by_template(viewer, job, "time_limit", int(asked["limit"]))
+        elif asks.nodes is None or int(asks.nodes) not in sizes_offered(job):
+            request_for(job, asks, now=now)
+    except DomainError:
+        return False
+    return True
 
 
 def before_answer(viewer: User, job: Job, other_pk: int, *, now: datetime) -> Precedence:

@@ -87,6 +87,8 @@ def test_a_shorter_limit_lets_it_pass_before_the_head() -> None:
     head = job(4, "2x4", waited=700)
     snapshot = draw("a ....", "b 11..", jobs=[head, job(5, "1x2", limit_s=86_400)], ends={1: 9000})
     assert options(snapshot)["limit"] == ("with 2 h instead of 24 h", 0)
+    assert options(snapshot, least_limit_s=7200)["limit"] == ("with 2 h instead of 24 h", 0)
+    assert "limit" not in options(snapshot, least_limit_s=7201)
 
 
 def test_other_models_pools_and_shapes_are_tried() -> None:

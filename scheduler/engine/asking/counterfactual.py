@@ -76,13 +76,15 @@ def what_if(
     *,
     plan: Plan | None = None,
     known: Known | None = None,
+    least_limit_s: int = 1,
 ) -> Answer | None:
     """The mildest change of each kind with which the waiting job starts now, else a soon one.
 
     `elsewhere`: rows of other pools and of their queues that the job may go to. `plan`: what
-    `plan_cycle` says of the snapshot, if that is known, and `known` what was found out by it. None
-    if no such job waits. Nothing is claimed that `plan_cycle` has not said of the changed job among
-    all the others; those that start now come first, then by start.
+    `plan_cycle` says of the snapshot, if that is known, and `known` what was found out by it. No
+    limit below `least_limit_s` is tried. None if no such job waits. Nothing is claimed that
+    `plan_cycle` has not said of the changed job among all the others; those that start now come
+    first, then by start.
     """
     rows = np.flatnonzero(snapshot.waiting.id == job)
     if not len(rows):
@@ -93,7 +95,7 @@ def what_if(
     if as_is == snapshot.now_s:
         return Answer(True, snapshot.now_s, (), 1)
     trial = _Trial(snapshot, policy, row, as_is, known)
-    trial.search(list(_shorter(snapshot, row)))
+    trial.search(list(_shorter(snapshot, row, least_limit_s)))
     for edit in _edits(snapshot, row, elsewhere):
         if edit.kind not in trial.best or not trial.best[edit.kind].starts_now:
             trial.try_out(edit)
@@ -209,10 +211,10 @@ def _nodes_with(snapshot: Snapshot, row: int, edit: Edit, chosen: Flags) -> int:
     return min(int(enough.sum()), int(waiting.nodes[row]))
 
 
-def _shorter(snapshot: Snapshot, row: int) -> Iterator[Edit]:
+def _shorter(snapshot: Snapshot, row: int, least_s: int = 1) -> Iterator[Edit]:
     waiting = snapshot.waiting
     limit_s, left_s = int(waiting.time_limit_s[row]), float(waiting.remaining_s[row])
-    for limit in [limit for limit in NICE_LIMITS_S if limit < limit_s]:
+    for limit in [limit for limit in NICE_LIMITS_S if least_s <= limit < limit_s]:
         remaining_s = left_s - (limit_s - limit)
         if remaining_s > 0:
             words = f"with {span_words(limit)} instead of {span_words(limit_s)}"
