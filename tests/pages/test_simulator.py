@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.models import Job, PoolRule, Scenario
-from scheduler.services.sharing.policies import set_pool_policy
+from scheduler.services.sharing.policies import policy_in_force, set_pool_policy
 from scheduler.services.simulating import scenarios
 from scheduler.services.simulating.scenarios import simulate_scenarios
 from tests import scenes
@@ -70,6 +70,16 @@ def test_what_it_leaves_open_of_the_pools_rule_stays(client, operator, past):
     client.post(f"{HERE}{Scenario.objects.get().pk}/apply/")
     rule = PoolRule.objects.get(pool=pool, ended_at=None)
     assert (rule.name, rule.placement, rule.head_patience_s) == ("fifo", "pack", 60)
+
+
+def test_the_clusters_own_policy_ends_the_rule_of_a_pool(client, operator, past):
+    set_pool_policy(actor=operator, pool=past.node(1).pool, name="las")
+    client.force_login(operator)
+    ask(client, order="fair", preempt="yes")
+    simulate_scenarios()
+    page = client.post(f"{HERE}{Scenario.objects.get().pk}/apply/", follow=True)
+    assert "Pool default is scheduled as the cluster is" in page.content.decode()
+    assert policy_in_force().pools == ()
 
 
 @pytest.mark.once

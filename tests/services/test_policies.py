@@ -64,6 +64,11 @@ def test_a_pool_may_have_its_own(root, alice, cluster):
     assert (mine.order, mine.placement, mine.rearranges) == ("shortest", "tight", True)
     assert (policy.order, policy.of(other).stops_lower_tiers) == ("fair", True)
     assert [rule.ended_at is None for rule in PoolRule.objects.all()] == [True, False]
+    assert set_pool_policy(actor=root, pool=pool, name="fair") is None, "as the cluster is"
+    assert policy_in_force().pools == ()
+    with pytest.raises(Invalid, match="scheduled like this already"):
+        set_pool_policy(actor=root, pool=pool, name="fair")
+    set_pool_policy(actor=root, pool=pool, name="las")
     clear_pool_policy(actor=root, pool=pool)
     assert policy_in_force().pools == ()
     set_policy(actor=root, name="las", preempts=False)

@@ -72,6 +72,8 @@ def pool_policy(request: HttpRequest, name: str) -> HttpResponseBase:
         if not form.is_valid():
             raise refused_form(form)
         rule = set_pool_policy(actor=viewer, pool=pool, **form.wanted())
+        if rule is None:
+            return f"Pool {pool.name} is scheduled as the cluster is, and follows it again."
         said = ORDER_WORDS[Order(rule.name)]
         return f"Pool {pool.name} is scheduled {said} from the next cycle on."
 

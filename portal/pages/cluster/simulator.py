@@ -134,6 +134,8 @@ def scenario_apply(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def act() -> str:
         rule = apply_scenario(actor=viewer, scenario=scenario)
+        if rule is None:
+            return f"Pool {scenario.pool} is scheduled as the cluster is, and follows it again."
         how = f"Pool {rule.pool.name} is scheduled {ORDER_WORDS[Order(rule.name)]}"
         return f"{how} from the next cycle on; the audit has what was before."
 

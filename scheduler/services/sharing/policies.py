@@ -160,11 +160,10 @@ def set_pool_policy(
     placement: str = "",
     preempts: bool | None = None,
     now: datetime | None = None,
-) -> PoolRule:
+) -> PoolRule | None:
     """A rule for one pool, in force at once in place of the cluster's, which fills what it leaves
-    open. Raises Invalid, Forbidden.
-
-    Past use and its half-life are the cluster's: a share is one of all pools together.
+    open; None where the cluster is scheduled just so: the rule it had ends. Past use and its
+    half-life are the cluster's: a share is one of all pools together. Raises Invalid, Forbidden.
     """
     require_operator(actor)
     order, pool = _order(name, placement), Pool.objects.select_for_update().get(pk=pool.pk)
@@ -182,6 +181,9 @@ def set_pool_policy(
     found = replace(policy, pools=(_of_pool(policy, cluster, rule),)).of(pool.name)
     _check_patience(order, head_patience_s, preempts=found.preempts)
     if found == policy:
+        if PoolRule.objects.filter(pool=pool, ended_at=None).exists():
+            clear_pool_policy(actor=actor, pool=pool, now=now)
+            return None
         raise Invalid(
             f"The cluster is scheduled like this already, and pool {pool.name} with it.",
             field="name",

@@ -129,8 +129,11 @@ def policy_wanted(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def apply_scenario(*, actor: User, scenario: Scenario) -> PoolRule:
-    """Put its policy in force for its pool. Raises Conflict, Invalid, Forbidden."""
+def apply_scenario(*, actor: User, scenario: Scenario) -> PoolRule | None:
+    """Put its policy in force for its pool; None where that follows the cluster then.
+
+    Raises Conflict, Invalid, Forbidden.
+    """
     require_operator(actor)
     wanted = policy_wanted(scenario)
     if scenario.progress != "done" or scenario.pool is None or not wanted:
