@@ -11,6 +11,7 @@ from django.utils import timezone
 from scheduler.models import MaintenanceWindow
 from scheduler.selectors.freeing.room import room_over_time
 from scheduler.services.nodes import drain_node
+from scheduler.services.sites.following import follow_windows
 from tests import scenes
 from tests.pages.test_budgets import statements
 from tests.pages.yard import book_soon
@@ -78,6 +79,20 @@ def test_what_comes_is_by_limits_by_runs_alike_and_less_what_is_planned(
     drain_node(actor=root, node=two, reason="fans")
     _, _, latest, _ = seen(alice, 0, 6 * 3600, 3660)
     assert latest[4.5] == 4
+
+
+def test_nodes_in_maintenance_are_free_again_when_it_is_over(root, alice, cluster):
+    """But not one that an operator drains meanwhile."""
+    MaintenanceWindow.objects.create(pool=cluster.pool, from_at=at(0), until_at=at(2 * 3600))
+    follow_windows(now=at(1))
+    _, _, latest, _ = seen(alice, 0, 4 * 3600, 3600)
+    assert latest[1] == latest[1.9] == 0 and latest[2] == latest[4] == 8
+    drain_node(actor=root, node=cluster.node(2), reason="fans")
+    _, _, latest, _ = seen(alice, 0, 4 * 3600, 3600)
+    assert latest[1.9] == 0 and latest[2] == 4
+    follow_windows(now=at(2 * 3600))
+    _, _, latest, _ = seen(alice, 0, 4 * 3600, 2 * 3600)
+    assert latest[2] == 4
 
 
 def test_the_page_says_it_in_a_picture_a_sentence_and_a_table(

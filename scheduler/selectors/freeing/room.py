@@ -29,7 +29,7 @@ from django.db.models.functions import Coalesce, Greatest
 from accounts.models import User
 from accounts.models.rows import as_rows, rows_in
 from scheduler.ledger.segments import Bucket
-from scheduler.models import Allocation, Device, Node, Pool
+from scheduler.models import Allocation, Device, MaintenanceWindow, Node, Pool
 from scheduler.selectors.books.seconds import within
 from scheduler.selectors.calendar.plans import Plan, plans_between
 from scheduler.selectors.cluster import visible_nodes
@@ -38,6 +38,7 @@ from scheduler.states import DeviceHealth, NodeState
 
 # Moments at which it is looked at, at most: as fine as a picture shows.
 MOMENTS = 240
+_OUT = (NodeState.DRAINING, NodeState.DRAINED)
 Counts = npt.NDArray[np.int64]
 # A moment, and how many are free then.
 Point = tuple[datetime, int]
@@ -64,7 +65,7 @@ def room_over_time(
     pool: Pool | None = None,
     whole_nodes: bool = False,
 ) -> list[PoolRoom]:
-    """By pool that has nodes, by name, GPUs or whole nodes; five statements at most."""
+    """By pool that has nodes, by name, GPUs or whole nodes; six statements at most."""
     cells = _Cells.of(viewer, pool)
     step_s = max(1, -(-int((end - start).total_seconds()) // MOMENTS))
     first_s = int(start.timestamp())
@@ -109,7 +110,7 @@ class _Cells:
 
     @classmethod
     def of(cls, viewer: User, pool: Pool | None) -> _Cells:
-        """One statement."""
+        """One statement, and one while nodes are out of service."""
         held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))
         is_well = Q(health__in=(DeviceHealth.HEALTHY, DeviceHealth.SUSPECT))
         devices = Device.objects.filter(node=OuterRef("pk"), is_present=True, in_service=True)
@@ -121,13 +122,16 @@ class _Cells:
             .values_list("well_", "held_")
             .annotate(count_=Count("pk"))
         )
-        nodes = visible_nodes(viewer).only("name", "state", "pool__name")
+        nodes = visible_nodes(viewer).only("name", "state", "drain_requested_at", "pool__name")
         nodes = nodes.filter(pool=pool) if pool is not None else nodes
         found = list(nodes.annotate(gpus_=as_rows(counted, "well_", "held_", "count_")))
         pools = sorted({node.pool.name for node in found})
+        out = [node.pk for node in found if node.state in _OUT and not node.drain_requested_at]
+        # It is known when they are back, and what is planned says so.
+        back = _taken_by_windows().intersection(out) if out else set()
         table = np.zeros((3, len(found), 1), dtype=np.int64)
         for row, node in enumerate(found):
-            takes_work = node.state == NodeState.READY
+            takes_work = node.state == NodeState.READY or node.pk in back
             for is_fine, is_held, count in rows_in(node.gpus_):
                 in_order = count if is_fine and takes_work else 0
                 table[:, row, 0] += (count, in_order, 0 if is_held else in_order)
@@ -144,6 +148,12 @@ class _Cells:
         sums = np.zeros((len(self.pools), table.shape[1]), dtype=np.int64)
         np.add.at(sums, self.pool_of, table)
         return sums
+
+
+def _taken_by_windows() -> set[int]:
+    """Ids of nodes that maintenance took out of service, until it gives them back."""
+    open_now = MaintenanceWindow.objects.filter(begun_at__isnull=False, ended_at=None)
+    return {node for drained in open_now.values_list("drained", flat=True) for node in drained}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
