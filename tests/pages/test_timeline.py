@@ -12,8 +12,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from scheduler.models import Allocation, Attempt, Device, Job, MaintenanceWindow, Placement
+from scheduler.models import Allocation, Attempt, Booking, Device, Job, MaintenanceWindow, Placement
+from scheduler.selectors.calendar import plans
+from scheduler.selectors.calendar.plans import plans_between
 from scheduler.selectors.machines.timeline import MOST_BARS
+from scheduler.services.nodes import create_pool
+from tests import scenes
 from tests.pages.test_cluster import elements, reference_nodes
 from tests.pages.yard import build_yard
 
@@ -147,6 +151,51 @@ def test_a_plus_leads_to_the_form_with_pool_and_time(client, root, alice, yard):
     assert "there is no pool" in said and "is no moment" in said and "<b>&" not in said
     client.force_login(alice)
     assert client.get(link.replace("&amp;", "&")).status_code == 200
+
+
+def test_only_who_is_planned_there_is_shown_the_first_first(root, alice, project, monkeypatch):
+    """However many wait: neither who starts after it, nor who has ended before, nor who was told
+    nothing, nor the jobs of another pool take the place of another."""
+    cluster = scenes.build_cluster(root, nodes=1, gpus=1)
+    other = create_pool(actor=root, name="other")
+    starts_s = [500, 100, 4000, -9000, None, -100]
+    jobs = [scenes.submit(alice, project, time_limit="1h") for _ in starts_s]
+    for job, start_s in zip(jobs, starts_s, strict=True):
+        told = None if start_s is None else int(scenes.at(start_s).timestamp())
+        Job.objects.filter(pk=job.pk).update(wait_facts={"start_p50_at": told})
+    elsewhere = scenes.submit(alice, project)
+    there = {"start_p50_at": int(scenes.at(0).timestamp())}
+    Job.objects.filter(pk=elsewhere.pk).update(pool=other, wait_facts=there)
+
+    def shown(**more):
+        plans = plans_between(root, scenes.at(0), scenes.at(3600), **more)
+        return sorted((plan.start, plan.number) for plan in plans)
+
+    first = [(scenes.at(at_s), jobs[row].pk) for at_s, row in ((-100, 5), (100, 1), (500, 0))]
+    assert shown(pool=cluster.pool) == first
+    assert shown() == sorted([*first, (scenes.at(0), elsewhere.pk)])
+    monkeypatch.setattr(plans, "MOST_JOBS", 2)
+    assert shown(pool=cluster.pool) == first[:2]
+
+
+def test_what_was_closed_before_its_end_was_there_until_then(root, project):
+    cluster = scenes.build_cluster(root, nodes=1, gpus=1)
+    times = {"pool": cluster.pool, "from_at": scenes.at(100), "until_at": scenes.at(900)}
+    for closed_s in (50, 500):
+        closed = scenes.at(closed_s)
+        MaintenanceWindow.objects.create(cancelled_at=closed, reason=str(closed_s), **times)
+        Booking.objects.create(
+            closed_at=closed, closed_as="cancelled", name=str(closed_s), created_by=root,
+            project=project, nodes=1, gpus_per_node=1, **times,
+        )  # fmt: skip
+
+    def shown(begin_s, end_s):
+        found = plans_between(root, scenes.at(begin_s), scenes.at(end_s))
+        return sorted((plan.kind, plan.words.split()[0], plan.end) for plan in found)
+
+    until = scenes.at(500)
+    assert shown(0, 900) == [("booking", "500", until), ("maintenance", "500", until)]
+    assert shown(0, 100) == shown(500, 900) == []
 
 
 def test_the_picture_renews_itself(client, alice, yard):

@@ -98,7 +98,7 @@ def timeline(
     if by == "gpu":
         rows, gpus = _gpus(nodes, skip)
         places = places.filter(device__in=rows)
-    plans = list(plans_between(viewer, start, end))
+    plans = list(plans_between(viewer, start, end, pool=pool))
     if rows:
         _add_jobs(viewer, rows, places, start, end, now, by)
     pools = {node.pool_id: node.pool.name for node in nodes}
@@ -115,7 +115,7 @@ def week_ahead(viewer: User, *, start: datetime, end: datetime, now: datetime) -
         if node_id in rows:
             rows[node_id].bars.append(bar)
     pools = {node.pool_id: node.pool.name for node in nodes}
-    _add_plans(list(plans_between(viewer, start, end)), rows, {}, rows, pools)
+    _add_plans(list(plans_between(viewer, start, end, jobs=False)), rows, {}, rows, pools)
     return Timeline(_in_order(list(rows.values())), {pk: row.name for pk, row in rows.items()})
 
 
