@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import Booking, Job, MaintenanceWindow
+from scheduler.models import Booking, Device, Job, MaintenanceWindow
 from tests.pages.yard import book_soon, build_yard
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +90,28 @@ def test_the_week_shows_what_meets_a_booking(client, lead, carol, project, yard)
     assert "a job of another team" in foreign and project.path not in foreign
     for wrong in ("noon", "0001-01-01", "2026-13-01"):
         assert "week: " in client.get(url, {"week": wrong}).content.decode()
+
+
+def test_who_leaves_room_for_a_part_of_a_node_is_not_in_its_way(client, lead, project, yard):
+    """One of two GPUs is held: one is left for the booking; two are not, nor is the whole node."""
+    Job.objects.filter(pk=yard.running.pk).update(time_limit_s=86400)
+    booking = book_soon(lead, project, yard.cluster.pool, nodes=2, gpus_per_node=1)
+    node = yard.cluster.node(1)
+    client.force_login(lead)
+    week = {"week": f"{booking.from_at:%Y-%m-%d}"}
+
+    def met():
+        return [
+            clash.node for clash in client.get(reverse("bookings:list"), week).context["clashes"]
+        ]
+
+    assert node.pk in booking.node_ids and met() == []
+    for gpus in (2, 0):
+        Booking.objects.update(gpus_per_node=gpus)
+        assert met() == [node.name]
+    Booking.objects.update(gpus_per_node=1)
+    Device.objects.filter(node=node, index=1).update(model="another")
+    assert met() == [node.name], "nobody knows which of them the job holds then"
 
 
 def test_a_check_books_nothing_and_says_who_may_still_be_there(client, lead, project, yard):

@@ -32,6 +32,9 @@ from scheduler.selectors.machines.spans import (
 MOST_BARS = 1500
 MOST_RUNNING = 2000
 MOST_GPUS = 200
+_DEVICES = Device.objects.filter(node=OuterRef("pk"), is_present=True, in_service=True)
+_BY_MODEL = _DEVICES.order_by().values_list("model").annotate(count_=Count("pk"))
+_NOTHING: Mapping[str, Any] = {}
 _OF_JOBS = ("past", "running", "planned")
 
 
@@ -56,7 +59,8 @@ class Bar:
 @dataclass(slots=True)
 class Row:
     """A node, a GPU (the `place`-th shown, of `node`), a team, or a pool's line of what is planned
-    without a place yet."""
+    without a place yet. `gpus` of a node, of a week ahead: how many of the model it has fewest of.
+    """
 
     name: str
     pool: str
@@ -64,6 +68,7 @@ class Row:
     is_team: bool = False
     node: str = ""
     place: int = 0
+    gpus: int = 0
     bars: list[Bar] = field(default_factory=list)
 
 
@@ -110,7 +115,9 @@ def timeline(
 
 def week_ahead(viewer: User, *, start: datetime, end: datetime, now: datetime) -> Timeline:
     """The same of what runs and is planned by nodes, without what is past, in three statements."""
-    nodes, rows = _nodes(viewer, None)
+    nodes, rows = _nodes(viewer, None, along={"models_": as_rows(_BY_MODEL, "count_")})
+    for node in nodes:
+        rows[node.pk].gpus = min((count for (count,) in rows_in(node.models_)), default=0)  # type: ignore[attr-defined]
     for node_id, bar in _running(viewer, start, end, now) if rows else ():
         if node_id in rows:
             rows[node_id].bars.append(bar)
@@ -120,14 +127,19 @@ def week_ahead(viewer: User, *, start: datetime, end: datetime, now: datetime) -
 
 
 def _nodes(
-    viewer: User, pool: Pool | None, name: str = "", *, with_gpus: bool = False
+    viewer: User,
+    pool: Pool | None,
+    name: str = "",
+    *,
+    with_gpus: bool = False,
+    along: Mapping[str, Any] = _NOTHING,
 ) -> tuple[list[Node], dict[int, Row]]:
-    nodes = visible_nodes(viewer).only("name", "pool__name").annotate(**calls_along(viewer))
+    nodes = visible_nodes(viewer).only("name", "pool__name")
+    nodes = nodes.annotate(**calls_along(viewer), **along)
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     nodes = nodes.filter(name=name) if name else nodes
     if with_gpus:
-        devices = Device.objects.filter(node=OuterRef("pk"), is_present=True, in_service=True)
-        nodes = nodes.annotate(gpus_=as_rows(devices, "index", "slot", "id"))
+        nodes = nodes.annotate(gpus_=as_rows(_DEVICES, "index", "slot", "id"))
     found = list(nodes)
     for node in found[:1]:
         keep_calls(viewer, node)

@@ -44,9 +44,8 @@ def week_of(viewer: User, *, start: datetime, end: datetime, now: datetime) -> W
         found = [
             Clash(row.name, booking, other)
             for booking in planned
-            if booking.kind == "booking"
-            for other in row.bars
-            if _meets(booking, other)
+            if booking.kind == "booking" and booking.end > now
+            for other in _in_its_way(booking, row)
         ]
         late = [clash.other for clash in found if clash.other.kind == "running"]
         shown = sorted({*planned, *late}, key=lambda bar: (bar.start, bar.end))
@@ -55,8 +54,13 @@ def week_of(viewer: User, *, start: datetime, end: datetime, now: datetime) -> W
     return Week(tuple(rows), tuple(clashes), drawn.nodes)
 
 
-def _meets(booking: Bar, other: Bar) -> bool:
-    """Whether it is in the booking's way: a job of the booking itself begins inside it."""
-    if other.kind == "maintenance":
-        return other.start < booking.end and booking.start < other.end
-    return other.kind == "running" and other.start < booking.start < other.end
+def _in_its_way(booking: Bar, row: Row) -> list[Bar]:
+    """Maintenance meanwhile, and who still runs when it begins: all of them if it is of the whole
+    node, or does not fit beside them. A job of the booking itself begins inside it."""
+    closed = [one for one in row.bars if one.kind == "maintenance"]
+    found = [one for one in closed if one.start < booking.end and booking.start < one.end]
+    running = [one for one in row.bars if one.kind == "running"]
+    there = [one for one in running if one.start < booking.start < one.end]
+    if booking.gpus and row.gpus - sum(one.gpus for one in there) >= booking.gpus:
+        return found
+    return found + there
