@@ -21,7 +21,7 @@ from scheduler.simulator.judging.measures import (
     quantile,
 )
 from scheduler.simulator.pools import ByPool, Pools
-from scheduler.simulator.replay import Outcome, Replay, ReplayStuck, no_limit
+from scheduler.simulator.replay import Outcome, Replay, ReplayStuck
 from scheduler.simulator.teams import Teams
 from scheduler.simulator.traces.writing import Results
 from scheduler.simulator.workload import Workload
@@ -66,14 +66,11 @@ class Run:
 
 
 def run_in(workload: Workload, setting: Setting) -> Run:
-    """Run the jobs in this setting. Raises ReplayStuck if some can never start in it.
-
-    Shortest first without preemption is guarded against starvation.
-    """
+    """Run the jobs in this setting. Raises ReplayStuck if some can never start in it."""
     rows = _fits(workload, setting)
     jobs = workload.take(rows)
     pools = setting.pools(workload.gpus_per_node)
-    outcome, stuck = _run(jobs, setting, is_guarded=True)
+    outcome, stuck = _run(jobs, setting)
     if outcome is None:
         raise ReplayStuck(f"{len(stuck)} jobs were never started")
     return Run(rows, jobs, outcome, pools)
@@ -191,10 +188,9 @@ def _run(
     jobs: Workload,
     setting: Setting,
     goes_on: Callable[[], None] = lambda: None,
-    *,
-    is_guarded: bool = False,
 ) -> tuple[Outcome | None, Ints]:
-    """What became of the jobs, or the rows of those that never started."""
+    """What became of the jobs, or the rows of those that never started. As in a live pool, shortest
+    first without preemption is guarded against starvation."""
     if not len(jobs):
         return _nothing(), ints([])
     pools = setting.pools(jobs.gpus_per_node)
@@ -203,7 +199,7 @@ def _run(
         setting.nodes,
         setting.policy,
         names=pools.names,
-        limit=Guards(jobs, pools, setting.policy) if is_guarded else no_limit,
+        limit=Guards(jobs, pools, setting.policy),
         teams=setting.teams,
         events=setting.events,
     )

@@ -14,6 +14,7 @@ from scheduler.simulator.guard import (
     limit_of_past,
 )
 from scheduler.simulator.replay import replay
+from scheduler.simulator.whatif import Setting, impact_of
 from tests.simulator.test_replay import SHORTEST, workload
 
 # One wide long job, and an endless stream of short ones that always leave no room for it.
@@ -27,6 +28,9 @@ def test_a_stream_of_short_jobs_cannot_starve_a_wide_one():
     guarded = replay(work, 1, SHORTEST, limit=Guard(work, 1))
     assert free.waited_s[wide] > 1900
     assert guarded.waited_s[wide] < free.waited_s[wide]
+    settings = [Setting(1, policy) for policy in (SHADOW_POLICY, SHORTEST)]
+    asked = impact_of(work, settings).runs[1].outcome
+    assert asked.waited_s.tolist() == guarded.waited_s.tolist()
 
 
 def test_the_limit_follows_the_backlog_and_the_shadows_longest_wait():

@@ -25,7 +25,8 @@ from scheduler.states import REPLAYED_KINDS, NodeState, RequestKind
 
 USUAL_DAYS = 14
 WEEK = timedelta(days=7)
-# About 4 ms of CPU for a job and a replay: three replays of so many stay below ten seconds.
+# About 4 ms of CPU for a job and a replay: three replays of so many stay below ten seconds, twice
+# that under `shortest`, whose guard runs them once more.
 MOST_JOBS = 600
 # What is answered while somebody waits for a page.
 MOST_JOBS_AT_ONCE = 150
