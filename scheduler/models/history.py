@@ -66,7 +66,7 @@ class PoolHour(models.Model):
 
     `hour` is its begin. `submitted` jobs came, `started` ones were placed for the first time after
     `waits`: how many of them by bucket of seconds waited, a bucket being named by its number
-    (`selectors/waiting.py`). Of the started ones that had been told when, `told`, so many did
+    (`selectors/waits/buckets.py`). Of the started ones that had been told when, `told`, so many did
     within p50 and within p90.
     """
 
