@@ -111,8 +111,8 @@ def test_bad_bookings_are_refused_by_field(program, cluster, lead, project, wron
 
 def test_the_command_line_reads_moments_as_people_write_them():
     since = datetime.fromisoformat("2026-11-27T18:00:00+00:00")
-    assert moment("+2h", since) == since + timedelta(hours=2)
-    assert moment("2026-11-27T18:00Z", since) == since
-    assert moment("2026-11-27T18:00", since).tzinfo is not None
-    with pytest.raises(Failure, match="is no time"):
-        moment("soon", since)
+    assert moment("+2h", since, "--from") == since + timedelta(hours=2)
+    assert moment("2026-11-27T18:00Z", since, "--from") == since
+    assert moment("2026-11-27T18:00", since, "--from").tzinfo is not None
+    with pytest.raises(Failure, match=r"--from: .* is no time"):
+        moment("soon", since, "--from")

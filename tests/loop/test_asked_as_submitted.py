@@ -41,7 +41,7 @@ def test_whatever_is_asked_it_is_as_if_it_had_been_submitted_so(
         actor=root, owner=team, gpu_hours=1000, valid_from=NOON - timedelta(days=1),
         valid_until=NOON + timedelta(days=9), rules=BudgetRules(commits_at="submit"), now=at(0),
     )  # fmt: skip
-    job = scenes.submit(alice, project, time_limit="1h")
+    job = scenes.submit(alice, project, pool="default", time_limit="1h")
     asked_so_far: dict[str, str] = {}
     for turn in range(12):
         asked = {
