@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 from django.db import connection
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
+from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, flags, ints
 from scheduler.loop.committing import (
     WaitMemory,
     commit_bookings,
@@ -242,7 +243,8 @@ def _is_due(last: datetime | None, every: timedelta, now: datetime) -> bool:
 
 
 def plan_or_hold(snapshot: Snapshot, policy: Policy, *, now: datetime) -> Plan:
-    """The plan; a job that makes planning impossible is held with a reason and left out.
+    """The plan; a job that makes planning impossible is held with a reason and left out, one at
+    work goes on and is stopped or resized for nobody.
 
     Raises what the engine raises if no single job is to blame.
     """
@@ -250,12 +252,24 @@ def plan_or_hold(snapshot: Snapshot, policy: Policy, *, now: datetime) -> Plan:
         return plan_cycle(snapshot, policy)
     except Exception as error:
         poisoned = find_poisoned(snapshot, policy, error)
-        if not poisoned:
+        rest = _without(snapshot, poisoned)
+        if rest is None:
             raise
-        logger.exception("jobs %s cannot be planned and are held", sorted(poisoned))
+        logger.exception("jobs %s cannot be planned; those that wait are held", sorted(poisoned))
         hold_poisoned(poisoned, detail=f"it cannot be planned: {error}", now=now)
-        rows = [row for row, pk in enumerate(snapshot.waiting.id.tolist()) if pk not in poisoned]
-        return plan_or_hold(snapshot.only(ints(rows)), policy, now=now)
+        return plan_or_hold(rest, policy, now=now)
+
+
+def _without(snapshot: Snapshot, poisoned: set[int]) -> Snapshot | None:
+    """The snapshot with fewer jobs that wait or may be stopped; None if none of them is there."""
+    waiting, running = snapshot.waiting, snapshot.running
+    stays = ~np.isin(waiting.id, list(poisoned))
+    goes_on = flags([]) if running is None else ~np.isin(running.jobs.id, list(poisoned))
+    if stays.all() and goes_on.all():
+        return None
+    if running is not None:
+        snapshot = replace(snapshot, running=running.take(goes_on))
+    return snapshot.only(ints(np.flatnonzero(stays)))
 
 
 def find_poisoned(snapshot: Snapshot, policy: Policy, error: Exception) -> set[int]:

@@ -80,8 +80,10 @@ class Loaded:
         inside = dict(zip(snapshot.held.job.tolist(), snapshot.held.booking.tolist(), strict=True))
         booking = ints([inside.get(job, NONE) for job in running.jobs.id.tolist()])
         jobs = with_cells(replace(running.jobs, booking=booking), self.cells)
-        jobs = replace(jobs, model=models_now(snapshot, jobs, self.parts))
-        running = replace(running, jobs=jobs)
+        model = models_now(snapshot, jobs, self.parts)
+        # Who would get just the part it holds has no order of several any more.
+        prefers = flags(jobs.prefers & (model >= len(snapshot.models)))
+        running = replace(running, jobs=replace(jobs, model=model, prefers=prefers))
         return replace(self, snapshot=replace(snapshot, running=running))
 
     def to_decide(self, policy: Policy, *, now: datetime, tier: int = 0) -> Loaded:
