@@ -11,11 +11,12 @@ from django.db import connection, transaction
 
 from accounts.models import AuditEvent
 from scheduler.conf import load_conf
-from scheduler.models import Attempt, Job, Node
+from scheduler.models import Attempt, Job, Node, OutputFile, Webhook
 from scheduler.services import reaping
 from scheduler.services.nodes import retire_node
 from scheduler.services.nodes.recounting import begin_recount
 from scheduler.states import AttemptState, JobState, NodeState, WaitReason, wait_sentence
+from tests.factories import told
 from tests.scenes import at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
@@ -122,6 +123,25 @@ def test_numbers_rise_each_time_and_above_every_row(cluster, alice, project):
     attempt.save(force_insert=True)
     begin_recount(now=at(2))
     assert start(submit(alice, project), cluster.node(2)).pk > second + 6_000_000
+
+
+def test_what_nodes_stores_and_receivers_know_by_number_is_never_another(cluster, alice, project):
+    def numbers():
+        job = submit(alice, project)
+        placement = start(job, cluster.node(len(given) + 1)).placements.get()
+        kept = OutputFile.objects.create(
+            job=job, placement=placement, rank=0, name="x", told_at=at(0)
+        )
+        return job.pk, kept.pk, told(hook, str(job.pk), at(0)).pk
+
+    hook = Webhook.objects.create(
+        url="https://x.example", sealed=b"", since=at(0), created_at=at(0)
+    )
+    given = []
+    given.append(numbers())
+    begin_recount(now=at(1))
+    for old, new in zip(given[0], numbers(), strict=True):
+        assert new > old + 1_000_000
 
 
 def test_the_command_says_what_comes_next(cluster, capsys):

@@ -15,7 +15,7 @@ from django.db.models import F
 
 from accounts.services.audit import Subject, record
 from scheduler import events
-from scheduler.models import Attempt, Node, Placement
+from scheduler.models import Attempt, Delivery, Job, Node, OutputFile, Placement
 from scheduler.services.history import record_node_event, tell_of_node
 from scheduler.services.rows.numbering import raise_numbers
 from scheduler.states import AttemptState, NodeState
@@ -31,13 +31,15 @@ def begin_recount(*, now: datetime) -> int:
     """Call it on a database that was put back, before a server uses it; returns how many nodes have
     to be heard.
 
-    1. Attempts are numbered above all that were handed out since the copy: a node never starts a
-       number twice.
+    1. Attempts, jobs, files and calls of webhooks are numbered above all that were handed out since
+       the copy: a node never starts a number twice, no job finds another's checkpoints and files
+       under its own, and no receiver takes a call for one that it has had.
     2. So are the revisions of what nodes should run. One that has seen a revision from here on has
        heard what this database wants of it, and what it says then counts.
     3. Each has from now on the time that one has which has just been heard.
     """
-    raise_numbers(Attempt, _JUMP)
+    for model in (Attempt, Job, OutputFile, Delivery):
+        raise_numbers(model, _JUMP)
     count = Node.objects.exclude(state=NodeState.RETIRED).update(
         desired_revision=F("desired_revision") + _JUMP,
         counts_from=F("desired_revision") + _JUMP,
