@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
@@ -18,7 +18,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.reports.charts import cost_chart
-from portal.reports.exports import csv_lines
+from portal.reports.streams import StreamedFile, csv_file
 from scheduler.conf import load_conf
 from scheduler.selectors.usage import CostRow, costs_by
 
@@ -74,7 +74,7 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
 
 def _csv(
     rows: list[CostRow], total: CostRow, by: str, period: Period, currency: str
-) -> StreamingHttpResponse:
+) -> StreamedFile:
     header = [by, "first_day", "last_day", "jobs", "gpu_seconds", "gpu_hours", "cost", "currency"]
 
     def lines() -> Iterator[list[Any]]:
@@ -90,9 +90,5 @@ def _csv(
                 currency,
             ]
 
-    response = StreamingHttpResponse(
-        csv_lines(header, lines()), content_type="text/csv; charset=utf-8"
-    )
     name = f"costs-by-{by}-{period.first}-{period.last}.csv"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return csv_file(header, lines(), name=name)

@@ -150,6 +150,15 @@ def rows(path: Path, text: str) -> Iterator[str]:
             yield f"{path}:{node.lineno}: .{node.attr}; read by a selector, write by a service"
 
 
+def whole_answers(path: Path, text: str) -> Iterator[str]:
+    """Answers that an asynchronous server would hold in memory whole."""
+    if path.parts[0] != "portal" or str(path) == "portal/reports/streams.py":
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and node.id in ("StreamingHttpResponse", "FileResponse"):
+            yield f"{path}:{node.lineno}: {node.id}; send a StreamedFile"
+
+
 def names(path: Path) -> Iterator[str]:
     """File names that say nothing."""
     if path.stem in FORBIDDEN_NAMES and path.parent not in NAMED_BY_DJANGO:

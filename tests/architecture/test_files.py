@@ -63,6 +63,10 @@ def test_the_portal_touches_no_rows():
     assert not breaches(sources.rows, python_files("portal"))
 
 
+def test_what_is_sent_block_by_block_lies_in_no_memory_whole():
+    assert not breaches(sources.whole_answers, python_files("portal"))
+
+
 def test_file_names_say_what_is_inside():
     assert not [breach for path in python_files() for breach in sources.names(path)]
 
@@ -100,6 +104,7 @@ def test_the_scheduler_and_the_portal_import_without_django():
         (sources.moves, "scheduler/loop/cycle.py", "jobs.filter(pk=1).update(state='x')\n"),
         (sources.moves, "scheduler/loop/cycle.py", "Job.objects.bulk_update(jobs, ['state'])\n"),
         (sources.rows, "portal/api/jobs.py", "Job.objects.all()\n"),
+        (sources.whole_answers, "portal/pages/x.py", "StreamingHttpResponse(read())\n"),
         (sources.foreign_words, "README.md", sources.FOREIGN_WORDS[0]),
     ],
 )

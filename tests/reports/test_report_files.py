@@ -17,7 +17,7 @@ import pytest
 from accounts.models import AuditEvent, Team
 from accounts.services import SCOPES, issue_token
 from portal.reports.books.cells import exact_text
-from portal.reports.streams import StreamedFile
+from portal.reports.streams import StreamedFile, csv_file
 from scheduler.models import Job, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS
 from tests.reports.workbook import cells_of, sheet_names, sheet_xml
@@ -231,10 +231,31 @@ def test_an_asynchronous_server_gets_blocks_as_they_are_made():
             taken.append(number)
             yield b"x"
 
-    async def read() -> int:
-        reply = StreamedFile(blocks(), name="x.csv", content_type="text/csv")
-        async for _ in reply:
-            return len(taken)
-        return 0
+    assert _begun(StreamedFile(blocks(), name="x.csv", content_type="text/csv")) == b"x"
+    assert len(taken) == 1
 
-    assert asyncio.run(read()) == 1
+
+def test_an_asynchronous_server_gets_some_lines_of_a_table_at_a_time():
+    taken = []
+
+    def rows():
+        for number in range(10_000):
+            taken.append(number)
+            yield [number]
+
+    table = csv_file(["one"], rows(), name="x.csv")
+    first = _begun(table).decode().splitlines()
+    assert len(first) == len(taken) + 1 < 1000
+    rest = b"".join(table.streaming_content).decode().splitlines()
+    assert len(first) + len(rest) == 10_001 and rest[-1] == "9999"
+
+
+def _begun(reply: StreamedFile) -> bytes:
+    """The first block, as an asynchronous server takes it."""
+
+    async def read() -> bytes:
+        async for block in reply:
+            return block
+        return b""
+
+    return asyncio.run(read())

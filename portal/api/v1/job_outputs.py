@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -91,5 +91,4 @@ class JobOutput(ApiView):
         viewer = viewer_of(request)
         row = get_output(viewer, select.get_visible_job(viewer, pk), number)
         offset = whole(request, "offset", 0, low=0, high=_MAX)
-        response: StreamingHttpResponse = as_download(row, offset)
-        return response
+        return as_download(row, offset)

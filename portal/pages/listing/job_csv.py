@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from django.db.models import QuerySet
-from django.http import StreamingHttpResponse
 
 from accounts.models import User
 from portal import limits
 from portal.forms.grammar.sorts import Sort
 from portal.pages.job_rows import job_rows
-from portal.reports.exports import csv_lines
+from portal.reports.streams import StreamedFile, csv_file
 from scheduler.models import Job
 from scheduler.selectors.jobs import shown_state_of
 from scheduler.selectors.ordered.ordering import page_in_order, place_of
@@ -26,18 +25,10 @@ HEADER = (
 )
 
 
-def job_csv(
-    viewer: User, found: QuerySet[Job], sort: Sort, *, now: datetime
-) -> StreamingHttpResponse:
+def job_csv(viewer: User, found: QuerySet[Job], sort: Sort, *, now: datetime) -> StreamedFile:
     """In the order of the table, tasks of sets one by one; a batch is read at a time."""
     limits.count(limits.EXPORT, viewer.pk)
-    response = StreamingHttpResponse(
-        csv_lines(HEADER, _rows(viewer, found, sort, now)), content_type="text/csv; charset=utf-8"
-    )
-    response["Content-Disposition"] = f'attachment; filename="jobs-{now:%Y-%m-%d}.csv"'
-    response["X-Content-Type-Options"] = "nosniff"
-    response["Cache-Control"] = "no-store"
-    return response
+    return csv_file(HEADER, _rows(viewer, found, sort, now), name=f"jobs-{now:%Y-%m-%d}.csv")
 
 
 def _rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
@@ -14,6 +14,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
 from portal.pages.logs.window import WINDOW, LogAsk, log_view, read_ask
+from portal.reports.streams import StreamedFile
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.selectors.logs import check_reader, get_readable_placement, stream_log
 from scheduler.selectors.one_job.header import job_with_header
@@ -114,9 +115,9 @@ def job_log_download(request: HttpRequest, pk: int) -> HttpResponseBase:
     media = "text/plain; charset=utf-8"
     if kind == "gz":
         pieces, name, media = _packed(pieces), f"{name}.gz", "application/gzip"
-    response = StreamingHttpResponse(pieces, content_type=media)
-    place = "inline" if kind == "raw" else "attachment"
-    response["Content-Disposition"] = f'{place}; filename="{name}"'
+    response = StreamedFile(pieces, name=name, content_type=media)
+    if kind == "raw":
+        response["Content-Disposition"] = f'inline; filename="{name}"'
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response

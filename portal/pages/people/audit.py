@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, timedelta
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
@@ -20,7 +20,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
 from portal.reports.diffs import Change, changes
-from portal.reports.exports import csv_lines
+from portal.reports.streams import StreamedFile, csv_file
 
 PAGE = 50
 # Sealing runs every few seconds; what waits longer than this is worth a look.
@@ -78,7 +78,7 @@ def _told(event: AuditEvent) -> list[Change]:
     return found if event.before else [one for one in found if not one.is_nothing]
 
 
-def _csv(viewer: User, query: AuditQuery) -> StreamingHttpResponse:
+def _csv(viewer: User, query: AuditQuery) -> StreamedFile:
     events_for(viewer, query.wanted)  # refuses before the answer begins
     shows_ip = sees_addresses(viewer)
     asked = {**query.texts, "from": query.first, "to": query.last}
@@ -89,12 +89,8 @@ def _csv(viewer: User, query: AuditQuery) -> StreamingHttpResponse:
         for event in each_event(viewer, query.wanted, oldest_first=query.oldest_first):
             yield _cells(event, shows_ip)
 
-    response = StreamingHttpResponse(
-        csv_lines(COLUMNS, lines()), content_type="text/csv; charset=utf-8"
-    )
     name = f"audit-{query.first or 'all'}-{query.last or timezone.now().date()}.csv"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return csv_file(COLUMNS, lines(), name=name)
 
 
 def _cells(event: AuditEvent, shows_ip: bool) -> list[Any]:
