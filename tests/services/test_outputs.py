@@ -107,6 +107,29 @@ def test_caps_and_refusals_are_told_by_name(cluster, attempt, alice, settings):
     }
 
 
+def test_the_caps_hold_over_all_attempts_of_a_job(cluster, alice, project, settings):
+    settings.TRAINYARD = {**settings.TRAINYARD, "output_count": 2, "output_job_mib": 1}
+    job = submit(alice, project, retries=1)
+    first = start(job, cluster.node(1))
+    sync(cluster.node(1), running(first))
+    write_output(cluster.node(1), first, "one", b"x" * 1024)
+    sync(cluster.node(1), ended(first, reason=EndReason.EXIT_CODE, exit_code=1), now=at(9))
+    job.refresh_from_db()
+    second = start(job, cluster.node(2), now=at(20))
+    who = {"node": cluster.node(2), "fence": second.pk, "rank": 0}
+    entries = [
+        OutputEntry(name, size, "0" * 64)
+        for name, size in (("big", 1024 * 1024), ("two", 1), ("three", 1))
+    ]
+    plan = take_output_list(**who, found=OutputList(tuple(entries), ()))
+    assert [wish.name for wish in plan.wanted] == ["two"]
+    problems = {row.name: row.problem for row in outputs_of(alice, job).files}
+    assert "more than 1 MiB" in problems["big"] and "more than 2 files" in problems["three"]
+    # Listed again, the first one is in nobody's way.
+    again = OutputList((OutputEntry("one", 1024 * 1024 - 1, "0" * 64), entries[1]), ())
+    assert len(take_output_list(**who, found=again).wanted) == 2
+
+
 def test_a_later_attempt_replaces_what_changed_and_keeps_the_rest(cluster, alice, project):
     job = submit(alice, project, retries=1)
     first = start(job, cluster.node(1))

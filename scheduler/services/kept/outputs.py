@@ -57,7 +57,11 @@ def take_output_list(
             raise Conflict("A later attempt has listed its files.", code="outputs_outdated")
         others = rows.exclude(rank=rank).filter(problem="")
         used = others.aggregate(bytes=Sum("size", default=0), files=Count("pk"))
-        told = list(_judged(found, used["bytes"], used["files"]))
+        listed = {one.name for one in (*found.entries, *found.refused)}
+        # Of this rank, what its earlier attempts left under other names stays.
+        left = [row for row in mine.values() if row.name not in listed and not row.problem]
+        size = used["bytes"] + sum(row.size for row in left)
+        told = list(_judged(found, size, used["files"] + len(left)))
         known = {one.name for one in told if _is_same(mine.get(one.name), one)}
         stale = [mine[one.name] for one in told if one.name in mine and one.name not in known]
         OutputFile.objects.filter(pk__in=[row.pk for row in stale]).delete()
