@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
-from django.core.files.storage import default_storage
+from django.core.files.storage import InMemoryStorage, default_storage
 from django.core.management import call_command
 from django.utils import timezone
 
@@ -27,9 +27,13 @@ from scheduler.selectors.kept.reports import report_files_of
 from scheduler.services.kept import reports as kept
 from scheduler.services.kept.reports import (
     MOST_WAITING,
+    Made,
     ask_report_file,
     claim_report_files,
+    keep_report_file,
     prune_report_files,
+    read_report_file,
+    refuse_report_file,
 )
 from tests.selectors.test_reports import closed
 from tests.services.test_books import clerk, yard
@@ -137,6 +141,27 @@ def test_what_cannot_be_made_says_why_and_a_lost_maker_is_replaced(root, clerk, 
     focus.refresh_from_db()
     with default_storage.open(focus.path) as file, zipfile.ZipFile(file) as archive:
         assert "manifest.json" in archive.namelist()
+
+
+def test_two_makers_of_a_file_leave_one(clerk, closed, monkeypatch):
+    """In a store that writes over what has the same name."""
+    store = InMemoryStorage()
+    monkeypatch.setattr(store, "get_available_name", lambda name, max_length=None: name)
+    monkeypatch.setattr(kept, "default_storage", store)
+    row = asked(clerk)
+    made = Made("x.csv", 1, 1, 3, "0" * 64, {})
+    for text in (b"one", b"two"):
+        keep_report_file(row, io.BytesIO(text), made, now=timezone.now())
+    refuse_report_file(row, "it came too late")
+    row.refresh_from_db()
+    assert row.problem == "" and b"".join(read_report_file(row, 0, 3)) == b"one"
+
+
+def test_files_are_claimed_when_their_turn_comes(clerk, root, closed):
+    now = timezone.now() - timedelta(minutes=4)
+    asked(clerk), asked(root)
+    for row in claim_report_files(now=now):
+        assert row.claimed_at > now + timedelta(minutes=3)
 
 
 def test_a_long_file_says_how_far_it_is_and_keeps_its_maker(client, clerk, closed, monkeypatch):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import IO
 
 from django.core.files.base import File
@@ -114,7 +115,8 @@ def claim_report_files(*, now: datetime) -> Iterator[ReportFile]:
     free = Q(claimed_at=None) | Q(claimed_at__lte=now - _RETRY)
     due = ReportFile.objects.filter(free, made_at=None, problem="")
     for pk in list(due.order_by("pk").values_list("pk", flat=True)):
-        if due.filter(pk=pk).update(claimed_at=now):
+        # Those before it may have taken long.
+        if due.filter(pk=pk).update(claimed_at=max(now, timezone.now())):
             yield ReportFile.objects.select_related("asked_by").get(pk=pk)
 
 
@@ -127,9 +129,10 @@ def note_progress(row: ReportFile, rows: int, size: int, *, now: datetime) -> No
 def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datetime) -> None:
     """Store the bytes; the row knows of them once they are whole.
 
-    Who was thought dead over it and comes second leaves what is there.
+    Who was thought dead over it and comes second leaves what is there: each stores its bytes where
+    no other does, in a store that writes over what has the same name, too.
     """
-    path = default_storage.save(f"reports/{row.pk}/{made.name}", File(file))
+    path = default_storage.save(f"reports/{row.pk}/{token_hex(8)}", File(file))
     is_first = ReportFile.objects.filter(pk=row.pk, made_at=None).update(
         path=path,
         name=made.name,
@@ -145,8 +148,8 @@ def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datet
 
 
 def refuse_report_file(row: ReportFile, problem: str) -> None:
-    """Say why there is no file."""
-    ReportFile.objects.filter(pk=row.pk).update(problem=problem[:255], rows=0, size=0)
+    """Say why there is no file, unless another has made it meanwhile."""
+    ReportFile.objects.filter(pk=row.pk, made_at=None).update(problem=problem[:255], rows=0, size=0)
 
 
 def read_report_file(row: ReportFile, start: int, end: int) -> Iterator[bytes]:
