@@ -47,6 +47,8 @@ _DIGITS = 19
 BEGAN = "began"
 # Requests that are under way with the old key of a session are still served.
 GRACE = timedelta(seconds=8)
+# So many sessions that are over are deleted at a time.
+_FORGOTTEN = 5000
 # How often a session that is used is written down, as a part of the time it may rest.
 _STEPS = 24
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -133,8 +135,16 @@ class SessionStore(DatabaseStore):
     @classmethod
     def end_all_of(cls, person: User) -> int:
         """Sign them out everywhere, by the number before the signed text; how often they were."""
-        begins = f"{person.pk:0{_DIGITS}d}"
-        return Session.objects.filter(session_data__startswith=begins).delete()[0]
+        theirs = Session.objects.filter(session_data__startswith=f"{person.pk:0{_DIGITS}d}")
+        count = theirs.filter(expire_date__gt=timezone.now()).count()
+        theirs.delete()
+        return count
+
+    @classmethod
+    def forget_expired(cls, now: datetime) -> int:
+        """Delete sessions that are over, some thousand at most; returns how many."""
+        over = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)
+        return Session.objects.filter(pk__in=list(over[:_FORGOTTEN])).delete()[0]
 
     @classmethod
     def renew_all_of(cls, person: User) -> None:

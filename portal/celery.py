@@ -41,6 +41,7 @@ EVERY_S = {
     "scheduler.tasks.count_hours": 600,
     "scheduler.tasks.learn_wait_limits": 3600,
     "scheduler.tasks.prune_submit_keys": 3600,
+    "scheduler.tasks.forget_sign_ins": 3600,
     "scheduler.tasks.prune_kept": 3600,
     "scheduler.tasks.prune_notifications": 3600,
     "scheduler.tasks.close_months": 3600,

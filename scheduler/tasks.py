@@ -22,6 +22,7 @@ from django.db import connections
 from django.utils import timezone
 
 from accounts.services import sealing
+from accounts.services.ending import access
 from scheduler.collecting import settle
 from scheduler.events import SCHEDULING
 from scheduler.hearing import call_at_hints
@@ -112,6 +113,12 @@ def tend_sessions() -> int:
     now = timezone.now()
     prune_passes(now=now)
     return stop_idle_sessions(now=now)
+
+
+@shared_task
+def forget_sign_ins() -> int:
+    """Delete browser sessions that are over."""
+    return access.forget_sign_ins(now=timezone.now())
 
 
 @shared_task

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from accounts.adapter import BEGAN, GRACE, SessionStore
 from accounts.services import change_role, give_role
+from accounts.services.ending.access import deactivate_person, forget_sign_ins
 from portal.live.session import keep_signed_in, user_of_session
 from tests.factories import PASSWORD
 
@@ -52,6 +53,21 @@ def test_it_rests_two_hours_and_lasts_twelve(client, alice):
     aged(client, 2 * HOURS)
     assert client.get("/jobs/", **PAGE).status_code == 302
     assert user_of_session(client.cookies[settings.SESSION_COOKIE_NAME].value) is None
+
+
+def test_what_is_over_is_forgotten_and_counted_as_no_session(client, alice, root, monkeypatch):
+    clients = [Client() for _ in range(4)]
+    for one in clients:
+        one.force_login(alice)
+    keys = [one.session.session_key for one in clients]
+    Session.objects.filter(pk__in=keys[:3]).update(expire_date=timezone.now() - HOURS)
+    monkeypatch.setattr("accounts.adapter._FORGOTTEN", 1)
+    assert forget_sign_ins(now=timezone.now() - 2 * HOURS) == 0
+    Session.objects.filter(pk=keys[2]).update(expire_date=timezone.now())
+    assert forget_sign_ins(now=timezone.now() - HOURS / 2) == 2
+    assert set(Session.objects.values_list("pk", flat=True)) == {keys[2], keys[3]}
+    ended = deactivate_person(actor=root, user=alice, reason="left")
+    assert ended.sessions == 1 and not Session.objects.exists()
 
 
 def test_after_twelve_hours_nothing_helps(client, alice):

@@ -53,6 +53,14 @@ def deactivate_person(
     return ended
 
 
+def forget_sign_ins(*, now: datetime) -> int:
+    """Delete browser sessions that are over, in slices; returns how many."""
+    store, count = import_module(settings.SESSION_ENGINE).SessionStore, 0
+    while gone := store.forget_expired(now):
+        count += gone
+    return count
+
+
 @transaction.atomic
 def reactivate_person(*, actor: User, user: User, reason: str, now: datetime | None = None) -> User:
     """Let somebody in again, with the password and the memberships of before; tokens they make
