@@ -104,7 +104,8 @@ def learn_wait_limits() -> int:
 def prune_kept() -> int:
     """Delete logs and files of jobs, and files of reports, that were kept for long enough."""
     now = timezone.now()
-    return pruning.prune_kept(now=now).items + reports.prune_report_files(now=now)
+    done = pruning.prune_kept(now=now, within_s=60)
+    return done.items + reports.prune_report_files(now=now)
 
 
 @shared_task

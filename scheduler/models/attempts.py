@@ -249,6 +249,11 @@ class OutputFile(models.Model):
             return "refused"
         return "whole" if self.completed_at is not None else "arriving"
 
+    @property
+    def folder(self) -> str:
+        """Where its parts are stored, below a folder of its job."""
+        return f"outputs/{self.job_id % 1000:03d}/{self.job_id}/{self.pk}"
+
     def part_path(self, offset: int) -> str:
         """Where the part that begins at this byte is stored."""
-        return f"outputs/{self.job_id % 1000:03d}/{self.job_id}/{self.pk}/{offset:012d}"
+        return f"{self.folder}/{offset:012d}"

@@ -110,7 +110,11 @@ def test_a_part_is_cut_as_the_standard_says(header, part):
         assert asked_range(header, 10) == part
 
 
-def test_a_file_is_its_askers_alone_and_goes_after_a_while(client, root, clerk, closed):
+def test_a_file_is_its_askers_alone_and_goes_after_a_while(
+    client, root, clerk, closed, monkeypatch, tmp_path
+):
+    # No other test's files lie there.
+    monkeypatch.setattr(default_storage, "location", str(tmp_path))
     row = asked(clerk)
     client.force_login(clerk)
     assert client.get(f"/finance/exports/{row.pk}/").status_code == 409
@@ -123,7 +127,7 @@ def test_a_file_is_its_askers_alone_and_goes_after_a_while(client, root, clerk, 
     assert client.get(f"/finance/exports/{row.pk}/").status_code == 404
     later = timezone.now() + timedelta(days=15)
     assert prune_report_files(now=later) == 1 and prune_report_files(now=later) == 0
-    assert not default_storage.exists(row.path)
+    assert not default_storage.exists(f"reports/{row.pk}")
     client.force_login(clerk)
     page = client.get(f"/finance/exports/{row.pk}/")
     assert page.status_code == 409 and "ask for it again" in page.content.decode()

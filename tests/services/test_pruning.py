@@ -55,7 +55,12 @@ def over(cluster, alice, project):
     return job
 
 
-def test_a_log_and_its_files_go_when_their_time_is_over(cluster, over, alice, project):
+def test_a_log_and_its_files_go_when_their_time_is_over(
+    monkeypatch, tmp_path, cluster, alice, project, request
+):
+    # No other test's files lie there.
+    monkeypatch.setattr(default_storage, "location", str(tmp_path))
+    over = request.getfixturevalue("over")
     live = start(submit(alice, project), cluster.node(2))
     sync(cluster.node(2), running(live))
     write_log(cluster.node(2), live, b"still running\n")
@@ -64,6 +69,7 @@ def test_a_log_and_its_files_go_when_their_time_is_over(cluster, over, alice, pr
     file = over.outputs.get()
     unnamed = f"{paths[0]}-of-a-late-call"
     default_storage.save(unnamed, ContentFile(b"late"))
+    default_storage.save(f"{file.folder}/stored-twice", ContentFile(b"abc"))
 
     assert prune_kept(now=NOON + 90 * DAY) == Pruned()
     later = NOON + 400 * DAY
@@ -73,7 +79,9 @@ def test_a_log_and_its_files_go_when_their_time_is_over(cluster, over, alice, pr
     assert prune_kept(now=later) == Pruned()
 
     assert not any(map(default_storage.exists, [*paths, unnamed, file.part_path(0)]))
-    assert not default_storage.exists(log_folder(over.attempts.get().pk, 0))
+    for folder in (log_folder(over.attempts.get().pk, 0), file.folder):
+        assert not default_storage.exists(folder)
+        assert not default_storage.exists(folder.rpartition("/")[0])
     file.refresh_from_db()
     assert (file.word, file.size) == ("pruned", 3)
     window = read_log(alice, over)
@@ -109,6 +117,13 @@ def test_pruning_that_was_cut_short_is_finished_the_next_time(over, monkeypatch)
             prune_kept(now=later)
     assert prune_kept(now=later) == Pruned(1, 1, 9)
     assert not LogChunk.objects.exists()
+
+
+def test_an_hours_pruning_ends_in_time_and_the_next_goes_on(over, monkeypatch):
+    later = NOON + 400 * DAY
+    assert prune_kept(now=later, within_s=-1) == Pruned()
+    monkeypatch.setattr(pruning, "_ROWS", 1)  # the pieces of a log, slice by slice
+    assert prune_kept(now=later, within_s=60) == Pruned(1, 1, 9)
 
 
 def test_what_cannot_be_deleted_is_due_again_and_in_nobodys_way(

@@ -19,6 +19,7 @@ from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Job, Node, OutputFile, Placement
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
+from scheduler.services.kept.folders import clear_folder
 from scheduler.wire.messages import LogAck
 from scheduler.wire.outputs import (
     MAX_OUTPUT_NAME,
@@ -134,6 +135,8 @@ def delete_bytes(row: OutputFile) -> None:
     for at in range(0, min(row.size, row.stored + OUTPUT_PART), OUTPUT_PART):
         with suppress(FileNotFoundError):
             default_storage.delete(row.part_path(at))
+    # And what no row tells of: a part that was stored twice.
+    clear_folder(row.folder)
 
 
 def _drop_bytes(rows: Iterable[OutputFile]) -> None:

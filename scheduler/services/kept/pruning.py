@@ -8,16 +8,17 @@ speaks for go by their own age. A job's last confirmed checkpoint stays, however
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
+from math import inf
+from time import monotonic
+from typing import Any, TypeVar
 
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
@@ -34,6 +35,7 @@ from scheduler.models import (
     Retention,
 )
 from scheduler.services.errors import Forbidden, Invalid, NotFound
+from scheduler.services.kept.folders import clear_folder, remove_if_empty
 from scheduler.services.kept.outputs import delete_bytes
 from scheduler.services.logs import log_folder
 from scheduler.states import FINAL_JOB_STATES
@@ -43,6 +45,7 @@ logger = logging.getLogger(__name__)
 BATCH = 200
 _ROWS = 5000
 MAX_DAYS = 36_500
+_Row = TypeVar("_Row", Placement, OutputFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,31 +101,24 @@ def _check(actor: User, project: Project, **days: int | None) -> None:
             raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
 
 
-def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
-    """Delete what is due in small batches; `dry_run`: only count."""
+def prune_kept(*, now: datetime, dry_run: bool = False, within_s: float = inf) -> Pruned:
+    """Delete what is due, one after the other; `dry_run`: only count.
+
+    `within_s`: logs, files and readings have a third of it each; what is left is due the next time.
+    """
     logs, files = _due_logs(now), _due_files(now)
     attempts, hours = _due_attempts(now), _old_hours(now)
     if dry_run:
         return _count(logs, files, attempts, hours.count())
-    done_logs = done_files = done_bytes = done_samples = last = 0
-    # What cannot be deleted now is passed by, and due again the next time.
-    while batch := list(logs.filter(pk__gt=last)[:BATCH]):
-        last = batch[-1].pk
-        count, size = _prune_logs(batch, now)
-        done_logs, done_bytes = done_logs + count, done_bytes + size
-    last = 0
-    while rows := list(files.filter(pk__gt=last)[:BATCH]):
-        last = rows[-1].pk
-        # Bytes first: who is killed in between deletes nothing twice and forgets nothing.
-        gone = [row for row in rows if _is_deleted(partial(delete_bytes, row))]
-        OutputFile.objects.filter(pk__in=[row.pk for row in gone]).update(pruned_at=now, stored=0)
-        done_files += len(gone)
-        done_bytes += sum(row.stored for row in gone)
-    while ids := list(attempts.values_list("pk", flat=True)[:BATCH]):
+    turn_s = within_s / 3
+    done_logs, of_logs = _prune_each(logs, _prune_log, now, monotonic() + turn_s)
+    done_files, of_files = _prune_each(files, _prune_file, now, monotonic() + turn_s)
+    done_samples, until_s = 0, monotonic() + turn_s
+    while monotonic() < until_s and (ids := list(attempts.values_list("pk", flat=True)[:BATCH])):
         done_samples += sum(each.delete()[0] for each in _readings_of(ids))
-    while ids := list(hours.values_list("pk", flat=True)[:_ROWS]):
+    while monotonic() < until_s and (ids := list(hours.values_list("pk", flat=True)[:_ROWS])):
         done_samples += DeviceHour.objects.filter(pk__in=ids).delete()[0]
-    return Pruned(done_logs, done_files, done_bytes, done_samples)
+    return Pruned(done_logs, done_files, of_logs + of_files, done_samples)
 
 
 def would_prune(
@@ -156,9 +152,10 @@ def _count(
     samples: int = 0,
 ) -> Pruned:
     samples += sum(each.count() for each in _readings_of(attempts.values("pk")))
-    chunks = LogChunk.objects.filter(placement__in=logs).values_list("size", flat=True)
-    stored = files.values_list("stored", flat=True)
-    return Pruned(logs.count(), files.count(), sum(chunks) + sum(stored), samples)
+    chunks = LogChunk.objects.filter(placement__in=logs.order_by())
+    size = chunks.aggregate(sum=Sum("size", default=0))["sum"]
+    size += files.aggregate(sum=Sum("stored", default=0))["sum"]
+    return Pruned(logs.count(), files.count(), size, samples)
 
 
 def _due_logs(now: datetime) -> QuerySet[Placement]:
@@ -235,39 +232,51 @@ def _ended_before(job: str, days: int, now: datetime, project: Project | int | N
     return over & Q(**{f"{job}project": project}) if project is not None else over
 
 
-def _prune_logs(batch: Sequence[Placement], now: datetime) -> tuple[int, int]:
-    """Show the logs as empty, then delete their bytes, then their rows; returns how many went and
-    their bytes."""
-    keys = [placement.pk for placement in batch]
-    Placement.objects.filter(pk__in=keys).update(log_pruned_at=now, log_size=0, log_lines=0)
-    chunks: dict[int, list[LogChunk]] = {key: [] for key in keys}
-    for chunk in LogChunk.objects.filter(placement__in=keys):
-        chunks[chunk.placement_id].append(chunk)
-    gone = [
-        placement.pk
-        for placement in batch
-        if _is_deleted(partial(_delete_log, placement, chunks[placement.pk]))
-    ]
-    LogChunk.objects.filter(placement__in=gone).delete()
-    return len(gone), sum(chunk.size for key in gone for chunk in chunks[key])
+def _prune_log(placement: Placement, now: datetime) -> int:
+    """Show the log as empty, then delete its bytes, then their rows; returns how many bytes went.
+
+    Raises OSError for what cannot be deleted.
+    """
+    Placement.objects.filter(pk=placement.pk).update(log_pruned_at=now, log_size=0, log_lines=0)
+    chunks, size, is_last = LogChunk.objects.filter(placement=placement), 0, False
+    while not is_last:
+        rows = list(chunks.order_by("pk").values_list("pk", "path", "size")[:_ROWS])
+        for _, path, _ in rows:
+            with suppress(FileNotFoundError):
+                default_storage.delete(path)
+        is_last = len(rows) < _ROWS
+        if is_last:
+            # And what no row names: pieces that came too late, and what a crash left.
+            folder = log_folder(placement.attempt_id, placement.rank)
+            clear_folder(folder)
+            remove_if_empty(folder.rpartition("/")[0])
+        chunks.filter(pk__in=[key for key, _, _ in rows]).delete()
+        size += sum(bytes_ for _, _, bytes_ in rows)
+    return size
 
 
-def _is_deleted(delete: Callable[[], None]) -> bool:
-    try:
-        delete()
-    except OSError as problem:
-        logger.warning("something kept for long enough could not be deleted: %s", problem)
-        return False
-    return True
+def _prune_file(row: OutputFile, now: datetime) -> int:
+    # Bytes first: who is killed in between deletes nothing twice and forgets nothing.
+    delete_bytes(row)
+    remove_if_empty(row.folder.rpartition("/")[0])
+    OutputFile.objects.filter(pk=row.pk).update(pruned_at=now, stored=0)
+    return row.stored
 
 
-def _delete_log(placement: Placement, chunks: Sequence[LogChunk]) -> None:
-    """Its pieces and what no row names: pieces that came too late, and what a crash left."""
-    folder = log_folder(placement.attempt_id, placement.rank)
-    for chunk in chunks:
-        with suppress(FileNotFoundError):
-            default_storage.delete(chunk.path)
-    with suppress(FileNotFoundError):
-        for name in default_storage.listdir(folder)[1]:
-            default_storage.delete(f"{folder}/{name}")
-        default_storage.delete(folder)
+def _prune_each(
+    due: QuerySet[_Row], prune: Callable[[_Row, datetime], int], now: datetime, until_s: float
+) -> tuple[int, int]:
+    """How many went, and their bytes. What cannot be deleted now is passed by, and due again the
+    next time."""
+    count = size = last = 0
+    while batch := list(due.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1].pk
+        for row in batch:
+            if monotonic() > until_s:
+                return count, size
+            try:
+                size += prune(row, now)
+                count += 1
+            except OSError as problem:
+                logger.warning("something kept for long enough could not be deleted: %s", problem)
+    return count, size

@@ -25,6 +25,7 @@ from scheduler.models import ReportFile
 from scheduler.selectors.books.catalogue import may_open, report_named
 from scheduler.selectors.books.scope import scope_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.kept.folders import remove_if_empty
 
 logger = logging.getLogger(__name__)
 
@@ -178,5 +179,6 @@ def prune_report_files(*, now: datetime) -> int:
             # Due again the next time, and in no other's way.
             logger.warning("report file %s could not be deleted: %s", row.pk, problem)
             continue
+        remove_if_empty(f"reports/{row.pk}")
         count += ReportFile.objects.filter(pk=row.pk).update(pruned_at=now)
     return count
