@@ -58,7 +58,7 @@ def take_output_list(
             raise Conflict("A later attempt has listed its files.", code="outputs_outdated")
         others = rows.exclude(rank=rank).filter(problem="")
         used = others.aggregate(bytes=Sum("size", default=0), files=Count("pk"))
-        listed = {one.name for one in (*found.entries, *found.refused)}
+        listed = {one.name for one in found.entries} | {one.name for one in found.refused}
         # Of this rank, what its earlier attempts left under other names stays.
         left = [row for row in mine.values() if row.name not in listed and not row.problem]
         size = used["bytes"] + sum(row.size for row in left)
