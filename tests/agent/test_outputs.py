@@ -14,6 +14,7 @@ import pytest
 
 from scheduler.agent.node.outputs import list_outputs
 from scheduler.states import EndReason
+from scheduler.wire.codec import encode
 from scheduler.wire.messages import Refusal
 from scheduler.wire.outputs import OUTPUT_PART, OutputList
 from tests.agent.conftest import Agent, assignment, wait_until
@@ -114,6 +115,18 @@ def test_a_folder_of_very_many_files_is_not_read_to_its_end(
     found = list_outputs(str(tmp_path), None)
     assert len(seen) <= 20_001 and found.entries == ()
     assert "only the first" in found.refused[-1].problem
+
+
+def test_a_list_of_long_names_is_cut_where_the_server_would_refuse_it(tmp_path: Path) -> None:
+    below = tmp_path.joinpath(*(sign * 60 for sign in "🚂🚃🚄🚅🚆🚇🚈"))
+    below.mkdir(parents=True)
+    for number in range(1000):
+        (below / f"{number:04}{'🚉' * 60}").touch()
+    found = list_outputs(str(tmp_path), None)
+    assert len(encode(found)) < 2 * 1024 * 1024
+    assert 500 < len(found.entries) < 1000
+    (rest,) = found.refused
+    assert rest.name == "…" and f"more than {len(found.entries)} files" in rest.problem
 
 
 def test_devices_sockets_and_files_of_others_are_named(tmp_path: Path) -> None:

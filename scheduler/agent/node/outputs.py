@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ from scheduler.wire.outputs import (
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAX_DEPTH = 16
 _MAX_SEEN = 20_000
+# The server takes no call above 2 MiB.
+_MAX_LIST = 1_800_000
+_AROUND = 160  # size, digest and the names of fields
 _WORDS = {
     errno.ELOOP: "it is a link; copy what it points to into the folder",
     errno.ENXIO: "it is a socket or a device without a driver",
@@ -42,9 +46,18 @@ def list_outputs(folder: str, uid: int | None) -> OutputList:
     """
     entries: list[OutputEntry] = []
     refused: list[OutputRefusal] = []
+    room = _MAX_LIST
     for seen, name in enumerate(_all_names(folder)):
         if seen >= _MAX_SEEN or len(entries) >= MAX_OUTPUTS:
             problem = f"only the first {MAX_OUTPUTS} files are kept; put many into one archive"
+            refused[MAX_OUTPUTS - 1 :] = [OutputRefusal("…", problem)]
+            break
+        shown = _shown(name)
+        # Of more refusals than that none are sent.
+        if len(refused) < MAX_OUTPUTS:
+            room -= len(json.dumps(shown, ensure_ascii=False).encode()) + _AROUND
+        if room < 0:
+            problem = f"the names of more than {seen} files are too long; put many into one archive"
             refused[MAX_OUTPUTS - 1 :] = [OutputRefusal("…", problem)]
             break
         try:
@@ -53,9 +66,9 @@ def list_outputs(folder: str, uid: int | None) -> OutputList:
             with opened_output(folder, name, uid) as source:
                 entries.append(_entry(name, source))
         except UnfitOutput as unfit:
-            refused.append(OutputRefusal(_shown(name), str(unfit)))
+            refused.append(OutputRefusal(shown, str(unfit)))
         except OSError as error:
-            refused.append(OutputRefusal(_shown(name), _why(error)))
+            refused.append(OutputRefusal(shown, _why(error)))
     return OutputList(tuple(entries), tuple(refused[:MAX_OUTPUTS]))
 
 
