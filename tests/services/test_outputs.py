@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 
 import pytest
 from django.core.files.storage import default_storage
 
-from scheduler.models import OutputFile
+from scheduler.models import Attempt, OutputFile
 from scheduler.selectors.kept.outputs import get_output, outputs_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, LogGap, NotFound
 from scheduler.services.kept.outputs import append_output, read_parts, take_output_list
+from scheduler.services.kept.pruning import Pruned, prune_kept, would_prune
 from scheduler.states import EndReason
 from scheduler.wire.outputs import (
     OUTPUT_PART,
@@ -20,7 +22,7 @@ from scheduler.wire.outputs import (
     problem_of_name,
 )
 from tests import scenes
-from tests.scenes import at, ended, running, start, submit, sync, write_output
+from tests.scenes import NOON, at, ended, running, start, submit, sync, write_output
 
 pytestmark = pytest.mark.django_db
 LONG = bytes(range(256)) * (OUTPUT_PART // 256) + b"and a little more"
@@ -163,3 +165,29 @@ def test_other_nodes_and_other_people_get_nothing(cluster, attempt, alice, carol
 )
 def test_hostile_names_are_refused(name):
     assert problem_of_name(name)
+
+
+def test_a_last_good_checkpoint_stays_and_one_that_was_passed_goes(cluster, alice, lead, project):
+    """Two files of one job, as its attempts saved them: the furthest is not to be had again."""
+    node, attempt = cluster.node(1), start(submit(alice, project), cluster.node(1))
+    sync(node, running(attempt))
+    write_output(node, attempt, "a", b"abc", now=NOON)
+    write_output(node, attempt, "step-9", b"weights", now=NOON)
+    sync(node, ended(attempt), now=NOON)
+    over = attempt.job
+    last, passed = over.outputs.get(name="step-9"), over.outputs.get(name="a")
+    save = {"checkpoint_at": NOON, "checkpoint_bytes": 3}
+    Attempt.objects.filter(pk=attempt.pk).update(
+        **save, checkpoint_step=9, checkpoint_digest=last.digest
+    )
+    Attempt.objects.create(
+        job=over, number=2, state="ended", assigned_at=NOON, ended_at=NOON, end_reason="completed",
+        **save, checkpoint_step=3, checkpoint_digest=passed.digest,
+    )  # fmt: skip
+    later = NOON + timedelta(days=400)
+    days = {"log_days": None, "file_days": 1}
+    assert would_prune(actor=lead, project=project, **days, now=later) == Pruned(0, 1, 3)
+    assert prune_kept(now=later, dry_run=True) == prune_kept(now=later) == Pruned(0, 1, 3)
+    words = dict(over.outputs.values_list("name", "pruned_at"))
+    assert words == {"a": later, "step-9": None}
+    assert default_storage.exists(last.part_path(0))

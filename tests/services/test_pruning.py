@@ -12,7 +12,6 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from scheduler.models import (
-    Attempt,
     DeviceHour,
     DeviceSample,
     LogChunk,
@@ -291,25 +290,3 @@ def test_a_trial_of_the_default_counts_what_the_default_deletes(over, read, proj
         would = would_prune(**days, sample_days=None, now=now)
         assert would == prune_kept(now=now, dry_run=True) == prune_kept(now=now)
     assert not DeviceHour.objects.exists() and DeviceSample.objects.count() == 1
-
-
-def test_a_last_good_checkpoint_stays_and_one_that_was_passed_goes(cluster, over, lead, project):
-    """Two files of one job, as its attempts saved them: the furthest is not to be had again."""
-    node, attempt = cluster.node(1), over.attempts.get()
-    write_output(node, attempt, "step-9", b"weights", now=NOON)
-    last, passed = over.outputs.get(name="step-9"), over.outputs.get(name="a")
-    save = {"checkpoint_at": NOON, "checkpoint_bytes": 3}
-    Attempt.objects.filter(pk=attempt.pk).update(
-        **save, checkpoint_step=9, checkpoint_digest=last.digest
-    )
-    Attempt.objects.create(
-        job=over, number=2, state="ended", assigned_at=NOON, ended_at=NOON, end_reason="completed",
-        **save, checkpoint_step=3, checkpoint_digest=passed.digest,
-    )  # fmt: skip
-    later = NOON + 400 * DAY
-    days = {"log_days": None, "file_days": 1}
-    assert would_prune(actor=lead, project=project, **days, now=later) == Pruned(1, 1, 9)
-    assert prune_kept(now=later, dry_run=True) == prune_kept(now=later) == Pruned(1, 1, 9)
-    words = dict(over.outputs.values_list("name", "pruned_at"))
-    assert words == {"a": later, "step-9": None}
-    assert default_storage.exists(last.part_path(0))
