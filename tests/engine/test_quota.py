@@ -155,6 +155,21 @@ def test_a_job_of_any_model_counts_as_what_it_got() -> None:
     assert outcome(snapshot) == {5: "starts", 6: WaitReason.QUOTA_HARD, 7: "starts"}
 
 
+def test_a_quota_for_one_model_keeps_back_nobody_who_takes_others() -> None:
+    """There are two H100 in all: who takes any model is not short of them."""
+    lines = ("a .... model=A100", "b .. model=H100")
+    jobs = [job(5, "1x4", waited=9), job(6, "1x4", model="H100")]
+    for row in (limit("a", guaranteed=1, model="H100"), limit("a", maximum=0, model="H100")):
+        cluster = draw(*lines, jobs=jobs)
+        snapshot = shared_by(cluster, *TEAMS, owners=of(b="5 6"), limits=[row])
+        assert outcome(snapshot)[5] == "starts" != outcome(snapshot)[6]
+    # What an owner keeps to itself nobody gets by taking any.
+    kept = [limit("a", guaranteed=2, lend=0, model="H100")]
+    cluster = draw("a xxxx model=A100", "b .. model=H100", jobs=[job(5, "1x2")])
+    snapshot = shared_by(cluster, *TEAMS, owners=of(b="5"), limits=kept)
+    assert outcome(snapshot) == {5: WaitReason.QUOTA_BORROW_LIMIT}
+
+
 def test_caps_on_shape_are_inherited() -> None:
     tree = ("org gpus=4", "org/a running=1", "org/b")
     jobs = [job(5), job(6, "1x5"), job(7, "1x4")]

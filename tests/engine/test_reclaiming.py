@@ -41,6 +41,25 @@ def lent(
     )
 
 
+@pytest.mark.parametrize("lend", [NONE, 0])
+def test_a_guarantee_of_one_model_holds_where_the_pool_is_full(lend: int) -> None:
+    """The other team holds all of the pool, of which it is guaranteed a part."""
+    snapshot = lent(
+        draw(
+            "a 1122 model=H100",
+            "b 3344 model=A100",
+            jobs=[job(5, "1x2", model="H100"), job(6, "1x2", model="A100")],
+        ),
+        *(job(number, "1x2") for number in (1, 2, 3, 4)),
+        owners={1: "speech", 2: "speech", 3: "speech", 4: "speech", 5: "vision", 6: "vision"},
+        limits=[limit("vision", guaranteed=2, model="H100"), limit("speech", 2, lend=lend)],
+    )
+    plan = plan_cycle(snapshot, TIERS)
+    ((victim, for_whom),) = stops(plan)
+    assert victim in (1, 2) and for_whom == 5
+    assert starts(plan) == {5: [101]}
+
+
 def test_the_newest_of_what_is_borrowed_is_given_back_and_says_to_whom() -> None:
     snapshot = lent(
         draw("a 1122", jobs=[job(5, "1x2")]),

@@ -125,12 +125,15 @@ def refused(snapshot: Snapshot, placed: Sequence[tuple[int, Ints]]) -> set[int]:
 
 
 def _foresee(gate: Gate, request: Request, account: int, time_limit_s: int) -> None:
-    """Count a job before its devices are chosen: under every limit that it may fall under."""
+    """Count a job before its devices are chosen: under every limit that it may fall under, but for
+    a model of which there is too little: it will be on others."""
     if gate.is_open or account == NONE:
         return
     milli = gate.least_milli(request)
     gate.purse.reserve(account, worst_case_s(milli, time_limit_s), request)
     for row in gate.tree.way_up(account):
         gate.running[row] += 1
-    for _, cohorts in gate.concerned(request):
-        cohorts.charge(account, milli)
+    for scope, cohorts in gate.concerned(request):
+        short = cohorts.shortage(account, milli)
+        if short == gate.shortage(scope, request, account, milli):
+            cohorts.charge(account, milli)

@@ -67,6 +67,9 @@ class Cohorts:
             self.keeps[row] = max(0, self.own[row] - lends)
             kept_below[parent] += self.keeps[row]
             taken_below[parent] += max(0, self.taken[row] - self.keeps[row])
+        # By account, whether any below keeps something to itself that is idle: as it was at first.
+        used = zip(self.held, self.taken, self.guaranteed, self.own, strict=True)
+        self.keeps_idle = [held - taken < all_ - own for held, taken, all_, own in used]
 
     def are_limited(self) -> Flags:
         """By account, whether it has a guarantee, also one given further down, or a limit."""
@@ -174,3 +177,8 @@ def _guarantees(tree: Tree, given: list[int], capacity: int) -> list[int]:
         if parent != NONE:
             total[parent] += total[row]
     return total
+
+
+def whole_gpus(milli: int) -> int | float:
+    """Milli-GPU in GPUs: whole ones as a whole number."""
+    return milli // WHOLE_MILLI if milli % WHOLE_MILLI == 0 else milli / WHOLE_MILLI

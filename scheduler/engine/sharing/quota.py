@@ -10,10 +10,11 @@ import numpy as np
 
 from scheduler.engine.plan import Start
 from scheduler.engine.shaping.sizes import least_size, sizes_of
-from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage
+from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage, whole_gpus
 from scheduler.engine.sharing.holdings import Scope, cohorts_of, jobs_held
 from scheduler.engine.sharing.purse import Purse, worst_case_s
 from scheduler.engine.sharing.tree import Tree
+from scheduler.engine.sharing.within import shortage_within
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -44,7 +45,7 @@ class Gate:
     """What accounts hold, and may hold, while jobs are admitted: it only fills up.
 
     A limit of one model is asked for every model that a job might get, because its devices are not
-    chosen yet; what it takes is counted where it lies.
+    chosen yet, but not whether there is enough of that one; what it takes is counted where it lies.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -62,6 +63,7 @@ class Gate:
         self.has_budgets = self.purse.has_budgets
         self.is_open = not (self.cohorts or self._has_caps or self.has_budgets)
         self._accepts = snapshot.accepts()
+        self._takes_several: list[bool] = (self._accepts.sum(axis=1) > 1).tolist()
         self.weights: list[int] = snapshot.weights().tolist()
         nodes = snapshot.nodes
         largest = np.zeros(len(snapshot.pools), dtype=np.int64)
@@ -118,7 +120,7 @@ class Gate:
         gpus = self._weighed(request, milli) / WHOLE_MILLI
         if any(NONE != self._most_gpus[row] < gpus for row in self.tree.way_up(account)):
             return False
-        if any(c.shortage(account, more) is not None for _, c in self.concerned(request)):
+        if any(self.shortage(s, request, account, more) for s, _ in self.concerned(request)):
             return False
         # What it had left is given back as it stops, and what it takes again is reserved anew.
         return self.purse.pays(account, worst_case_s(milli, time_limit_s), request)
@@ -184,7 +186,7 @@ class Gate:
             return found
         borrow: Barrier | None = None
         for scope, cohorts in self.concerned(request):
-            if (shortage := cohorts.shortage(account, milli)) is None:
+            if (shortage := self.shortage(scope, request, account, milli)) is None:
                 continue
             if shortage.bound is Bound.MAXIMUM:
                 return scope, cohorts, shortage
@@ -240,6 +242,11 @@ class Gate:
             ]
         return self._concerned[asked]
 
+    def shortage(self, scope: Scope, request: Request, account: int, milli: int) -> Shortage | None:
+        """Which limits of the scope keep the account from holding so much more for the request."""
+        several = self._takes_several[request.model]
+        return shortage_within(scope, self.concerned(request), several, account, milli)
+
     def _over_cap(self, account: int, milli: int) -> Refusal | None:
         for row in self.tree.way_up(account):
             most = self._most_gpus[row]
@@ -289,8 +296,3 @@ class Gate:
         """What the account is called."""
         names = self.snapshot.account_names
         return names[row] if row < len(names) else f"account {row}"
-
-
-def whole_gpus(milli: int) -> int | float:
-    """Milli-GPU in GPUs: whole ones as a whole number."""
-    return milli // WHOLE_MILLI if milli % WHOLE_MILLI == 0 else milli / WHOLE_MILLI

@@ -16,7 +16,7 @@ from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
 from accounts.statements import AskedOnce, BuiltOnce, ChangedOnce
-from scheduler.engine.sharing.quota import whole_gpus
+from scheduler.engine.sharing.cohorts import whole_gpus
 from scheduler.models import (
     Account,
     Allocation,
