@@ -12,9 +12,11 @@ scheduler that dies, the next cycle finds in the rows.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import numpy as np
 from django.db import DatabaseError
 
 from scheduler.engine.plan import Plan, Resize, Start
@@ -34,7 +36,8 @@ def split_starts(
     `limits_s`: for how long the starts were planned, by job.
 
     A start waits if it is why somebody stops, if a device is still held, or if the job itself is
-    being moved. Who is resized has a room of its own.
+    being moved. Who is resized has a room of its own. A start that takes of the CPUs, memory or
+    licences which only the stops give back is left to a later cycle.
     """
     if not plan.stops and not plan.resizes:
         return list(plan.starts), []
@@ -58,9 +61,39 @@ def split_starts(
             rooms.append(Room(start.job, placed_on(start), asked, limits_s.get(start.job)))
         else:
             ready.append(start)
+    ready = _within_what_is_free(ready, snapshot)
     # Who moves is asked by the room of the job it moves for, which therefore comes first.
     rooms.sort(key=lambda room: room.job_id in moved)
     return ready, rooms
+
+
+def _within_what_is_free(starts: Sequence[Start], snapshot: Snapshot) -> list[Start]:
+    """Those that fit, one after the other, beside all who hold something at this moment."""
+    nodes, waiting, tokens = snapshot.nodes, snapshot.waiting, snapshot.tokens
+    left: dict[tuple[str, int], int] = {}
+    for name, column in (("cpus", nodes.cpus_free), ("memory", nodes.memory_free_mib)):
+        free = zip(nodes.id.tolist(), column.tolist(), strict=True)
+        left.update(((name, node), amount) for node, amount in free)
+    used = np.bincount(tokens.licence, weights=tokens.count, minlength=len(snapshot.licences))
+    unused = (snapshot.licence_total - used.astype(np.int64)).tolist()
+    left.update((("licence", row), count) for row, count in enumerate(unused))
+    asks = np.flatnonzero(waiting.licences != NONE)
+    licences = dict(zip(waiting.id[asks].tolist(), waiting.licences[asks].tolist(), strict=True))
+    found = list[Start]()
+    for start in starts:
+        takes = Counter[tuple[str, int]]()
+        for placed in start.placements:
+            takes["cpus", placed.node] += placed.cpus
+            takes["memory", placed.node] += placed.memory_mib
+        for row, count in (
+            snapshot.licence_sets[licences[start.job]] if start.job in licences else ()
+        ):
+            takes["licence", row] += count
+        if all(amount <= max(0, left[what]) for what, amount in takes.items()):
+            found.append(start)
+            for what, amount in takes.items():
+                left[what] -= amount
+    return found
 
 
 def _resized(resize: Resize) -> Victim:
