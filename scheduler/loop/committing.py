@@ -104,15 +104,15 @@ def commit_starts(
             raise
         except Exception:
             logger.exception("a start cannot be committed; trying them one by one")
-            started += sum(_start_alone(order, lease_token, now) for order in batch)
+            started += sum(_start_alone(order, refused, lease_token, now) for order in batch)
     if memory is not None:
         memory.rest(refused, now)
     return started, len(starts) - started
 
 
-def _start_alone(order: Start, lease_token: int, now: datetime) -> int:
+def _start_alone(order: Start, refused: Refusals, lease_token: int, now: datetime) -> int:
     try:
-        return len(start_attempts([order], lease_token=lease_token, now=now))
+        return len(start_attempts([order], lease_token=lease_token, now=now, refused=refused))
     except (LeaseLost, DatabaseError):
         raise
     except Exception as error:

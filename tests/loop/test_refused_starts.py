@@ -12,6 +12,7 @@ from accounts.models import Rate
 from scheduler.engine.snapshot import Limits, ints
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.loading import load_snapshot
+from scheduler.models import Job
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.keeping.rules import BudgetRules
 from scheduler.services.sharing.limits import set_caps, set_quota
@@ -19,6 +20,12 @@ from scheduler.states import JobState, WaitReason, wait_sentence
 from tests.scenes import at, submit
 
 pytestmark = pytest.mark.django_db
+
+
+def blind(now, **more):
+    """The picture without limits, as if they had been set a moment later."""
+    loaded = load_snapshot(now, **more)
+    return replace(loaded, snapshot=replace(loaded.snapshot, limits=Limits.of(account=ints([]))))
 
 
 def test_an_elastic_job_starts_with_as_many_nodes_as_a_cap_allows(
@@ -61,12 +68,6 @@ def test_who_is_refused_unforeseen_is_told_why_and_rests_longer_each_time(
     job, other = submit(alice, project), submit(alice, project, cpus=2)
     set_quota(actor=root, owner=team, maximum=1)
 
-    def blind(now, **more):
-        loaded = load_snapshot(now, **more)
-        return replace(
-            loaded, snapshot=replace(loaded.snapshot, limits=Limits.of(account=ints([])))
-        )
-
     monkeypatch.setattr(loop_cycle, "load_snapshot", blind)
     tried = [second for second in range(1, 60) if scheduler.run_cycle(at(second)).dropped]
     gaps = [after - before for before, after in pairwise(tried)]
@@ -78,3 +79,18 @@ def test_who_is_refused_unforeseen_is_told_why_and_rests_longer_each_time(
     assert refused.wait_reason == WaitReason.QUOTA_HARD
     told = wait_sentence(refused.wait_reason, refused.wait_facts)
     assert told == "vision may have 1 GPUs; it has 1, the job wants 1 more."
+
+
+def test_so_is_who_is_tried_alone_beside_a_start_that_breaks(
+    scheduler, alice, project, team, root, monkeypatch
+):
+    bad, job = submit(alice, project), submit(alice, project)
+    Job.objects.filter(pk=bad.pk).update(spec={"stop": {}})
+    set_quota(actor=root, owner=team, maximum=0)
+
+    monkeypatch.setattr(loop_cycle, "load_snapshot", blind)
+    assert scheduler.run_cycle(at(1)).dropped == 2
+    job.refresh_from_db()
+    bad.refresh_from_db()
+    assert (bad.state, job.wait_reason) == (JobState.HELD, WaitReason.QUOTA_HARD)
+    assert job.pk in scheduler.memory.resting
