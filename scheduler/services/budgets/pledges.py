@@ -6,7 +6,7 @@ over, or when the budget was set after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from time import monotonic
 
@@ -32,9 +32,10 @@ from scheduler.states import WAITING_JOB_STATES, JobState, WaitReason
 
 # Jobs read in one go, the longest waiting first.
 MOST = 1000
-# Seconds after which a pass that did something begins no further batch. Who pledged or was held
-# costs the next pass no transaction, and one that does nothing goes on: everybody has a turn.
-LONGEST = 10.0
+# Seconds after which a pass that did something looks at no further job: far less than the lease of
+# the scheduler lasts, whose decision follows. Who pledged or was held costs the next pass no
+# transaction, and one that does nothing goes on: everybody has a turn.
+LONGEST = 1.0
 
 
 def settle_pledges(*, now: datetime) -> int:
@@ -59,16 +60,22 @@ def settle_pledges(*, now: datetime) -> int:
             lacking.setdefault(key, []).append(budget)
     left, worst = {one.pk: left_of(one) for one in budgets}, Worst(now)
     order, until, settled = sorted(lacking), monotonic() + LONGEST, 0
-    for first in range(0, len(order), MOST):
+    for key, job in _in_batches(order):
         if settled and monotonic() > until:
             break
-        batch = order[first : first + MOST]
-        jobs = Job.objects.select_related("project").in_bulk([pk for _, pk in batch])
-        for key in batch:
-            if job := jobs.get(key[1]):
-                settled += _settle(job, lacking[key], left, worst, now)
+        settled += _settle(job, lacking[key], left, worst, now)
     done += settled
     return done + _let_go(budgets, now)
+
+
+def _in_batches(
+    order: Sequence[tuple[datetime, int]],
+) -> Iterator[tuple[tuple[datetime, int], Job]]:
+    """Each key with its job, as far as they are still there; one query for `MOST`."""
+    for first in range(0, len(order), MOST):
+        batch = order[first : first + MOST]
+        jobs = Job.objects.select_related("project").in_bulk([pk for _, pk in batch])
+        yield from ((key, jobs[key[1]]) for key in batch if key[1] in jobs)
 
 
 def _unpledged(budget: Budget) -> QuerySet[Job]:
