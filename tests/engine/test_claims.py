@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.snapshot import NONE, Snapshot
+from scheduler.engine.snapshot import NONE, Snapshot, flags
 from scheduler.states import Tier, WaitReason, wait_sentence
 from tests.builders import draw, job
 from tests.engine.shaping import licensed
@@ -41,6 +41,14 @@ def test_what_was_made_free_goes_to_nobody_else():
     # The fourth GPU of the node is left over; the oldest of the others has it.
     assert starts(plan) == {3: [101], 4: [101]}
     assert [wait.job for wait in plan.iter_waits()] == [5]
+
+
+def test_whose_queue_was_paused_meanwhile_does_not_start():
+    snapshot = urgent_on_full()
+    after = claimed(snapshot, plan_cycle(snapshot, TIERS), gone=True)
+    plan = plan_cycle(replace(after, queue_is_paused=flags([True])), TIERS)
+    assert plan.starts == ()
+    assert {wait.reason for wait in plan.iter_waits()} == {WaitReason.POOL_CLOSED}
 
 
 def test_one_gpu_out_of_order_and_it_does_not_start_with_less():

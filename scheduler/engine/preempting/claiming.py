@@ -47,7 +47,7 @@ def settle_claims(board: Board, claimants: Waiting) -> Claimants:
 
     They take part in nothing else: what is kept for them is theirs whoever else waits, and what is
     free elsewhere goes to others. Licences are kept for nobody meanwhile, so who needs some starts
-    only while they are there.
+    only while they are there; and nobody while the queue is paused.
     """
     snapshot, classes = board.snapshot, classes_of(claimants)
     verdicts, waits, starts = list[Verdict](), list[int](), list[Start]()
@@ -56,6 +56,8 @@ def settle_claims(board: Board, claimants: Waiting) -> Claimants:
         request = classes.requests[kind]
         if not _is_free(board, claims):
             verdict = _still_held(board, request, claims)
+        elif snapshot.queue_is_paused[request.queue]:
+            verdict = Verdict(WaitReason.POOL_CLOSED, name_words(board, request))
         elif lacks := find_unlicensed(Case(board, request, kind)):
             verdict = Verdict(WaitReason.LICENCE_WAIT, lacks.facts)
         else:
