@@ -19,6 +19,7 @@ from scheduler.models import Attempt, Node, NodeEvent, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import lock_sets_over
+from scheduler.services.preempting.ordering import UNREAD_S
 from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
@@ -32,8 +33,6 @@ _AT_ONCE = 64
 _LIMIT_SLACK_S = 60
 # A kill that has not worked for so long will not.
 _UNSTOPPABLE_S = 90
-# A large checkpoint takes minutes to read back; no device is held meanwhile.
-_UNREAD_S = 600
 _Still = Callable[[Attempt, datetime], bool]
 
 
@@ -267,7 +266,7 @@ def finish_undrained(*, now: datetime) -> int:
     """
     patience = timedelta(seconds=load_conf().log_drain_s)
     still_read = Placement.objects.filter(
-        checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=_UNREAD_S)
+        checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=UNREAD_S)
     ).values("attempt_id")
     waiting = (
         Attempt.objects.filter(

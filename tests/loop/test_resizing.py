@@ -10,6 +10,7 @@ from scheduler.engine.policy import Order, Policy
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Attempt, Claim, Node
 from scheduler.selectors.usage import job_cost
+from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.submitting.ceilings import set_ceiling
 from scheduler.states import EndReason, JobState, WaitReason, end_sentence
 from tests.scenes import NOON, at, ended, running, states, submit, sync
@@ -174,6 +175,17 @@ def test_a_room_that_is_lost_leaves_it_in_the_queue(scheduler, elastic, alice, p
     turn(scheduler, 111)
     elastic.refresh_from_db()
     assert elastic.state == JobState.QUEUED and not Claim.objects.exists()
+
+
+def test_its_room_is_kept_while_its_last_checkpoint_is_read(scheduler, elastic, alice, project):
+    submit(alice, project, tier="urgent", gpus_per_node=2, now=at(90))
+    turn(scheduler, 100)
+    attempt = elastic.attempts.get()
+    leaves(elastic, 110)
+    drop_claims(now=at(100 + attempt.stop_grace_s + 130))
+    assert set(Claim.objects.values_list("job__name", flat=True)) == {"elastic"}
+    drop_claims(now=at(100 + attempt.stop_grace_s + 730))
+    assert not Claim.objects.exists()
 
 
 def test_who_is_not_to_be_stopped_keeps_its_size(scheduler, alice, project):

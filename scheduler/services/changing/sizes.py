@@ -119,7 +119,8 @@ def _go_on_with(nodes: int, job: Job, attempt: Attempt, actor: User, now: dateti
         return
     try:
         with transaction.atomic():
-            keep_room(Room(job.pk, kept, ()), grace_s=attempt.stop_grace_s, now=now)
+            room = Room(job.pk, kept, ())
+            keep_room(room, grace_s=attempt.stop_grace_s, now=now, is_moved=True)
     except IntegrityError:
         pass  # One of them is kept for somebody else: it competes for its nodes.
 

@@ -22,6 +22,8 @@ from scheduler.states import EndReason, JobState, WaitReason
 # What is kept is void so long after the last victim's grace: a node that is silent by then is not
 # waited for, the job competes anew.
 CLAIM_SLACK = timedelta(seconds=120)
+# A large checkpoint takes minutes to read back, and so long its attempt may last without devices.
+UNREAD_S = 600
 # Rooms are kept for those who wait, and for those who are being moved and wait in a moment.
 _CLAIMANTS = (JobState.QUEUED, JobState.STOPPING)
 
@@ -76,7 +78,8 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
     if room.time_limit_s is not None and job.time_limit_s > room.time_limit_s:
         return 0
     grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
-    keep_room(room, grace_s=grace_s, now=now)
+    is_moved = job.pk in victims or job.state == JobState.STOPPING
+    keep_room(room, grace_s=grace_s, now=now, is_moved=is_moved)
     asked = [
         attempt.job_id
         for attempt in attempts
@@ -116,10 +119,11 @@ def _ask(attempt: Attempt, victim: Victim, job: Job, now: datetime) -> bool:
     return asked
 
 
-def keep_room(room: Room, *, grace_s: int, now: datetime) -> None:
-    """Keep the room's devices for its job until the last grace is over; IntegrityError where one
-    is kept for somebody else."""
-    expires_at = now + timedelta(seconds=grace_s) + CLAIM_SLACK
+def keep_room(room: Room, *, grace_s: int, now: datetime, is_moved: bool = False) -> None:
+    """Keep the room's devices for its job until the last grace is over, where the job itself
+    `is_moved` until its last checkpoint is read, too; IntegrityError where one is kept for somebody
+    else."""
+    expires_at = now + timedelta(seconds=grace_s + UNREAD_S * is_moved) + CLAIM_SLACK
     claims = Claim.objects.bulk_create(
         Claim(
             job_id=room.job_id,
