@@ -107,7 +107,7 @@ def of_people(people: dict[str, User], things: dict[str, Any], project: Project)
     choose_kind(actor=alice, kind=told.kind, in_inbox=True, by_mail=False)
     EmailAddress.objects.create(user=alice, email="alice@example.org", verified=True, primary=True)
     asked = QuotaRequest.objects.get(pk=things["asked"])
-    ask_whatif(actor=people["lead"], request=asked, amount=2)
+    ask_whatif(actor=people["lead"], request=asked)
     GrantNotice.objects.create(request=asked, person=alice, days=7, at=timezone.now())
 
 

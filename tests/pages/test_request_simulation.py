@@ -42,7 +42,7 @@ def test_a_long_simulation_comes_to_the_page_by_itself(
 ):
     set_quota(actor=root, owner=team, maximum=1)
     asked = requesting.ask(alice, team, kind="maximum", now=timezone.now())
-    row = ask_whatif(actor=lead, request=asked, amount=2)
+    row = ask_whatif(actor=lead, request=asked)
     client.force_login(lead)
     here = f"/requests/{asked.pk}/?part=whatif"
     part = client.get(here).content.decode()

@@ -247,7 +247,7 @@ def test_small_asks_are_approved_together_and_large_ones_one_by_one(
     # The second has two steps: a pool's guarantee is not the lead's to give.
     assert page.count('type="checkbox"') == 1
     assert "not simulated" in page
-    row = ask_whatif(actor=lead, request=small[0], amount=2, now=now)
+    row = ask_whatif(actor=lead, request=small[0], now=now)
     teams = [{"name": "vision", "is_news": True, "p90_s": [10, 500], "p50_s": [1, 2], "jobs": 9}]
     WhatIf.objects.filter(pk=row.pk).update(progress="done", answer={"teams": teams})
     assert "1 team waits longer" in client.get("/approvals/").content.decode()

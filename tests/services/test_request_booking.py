@@ -193,7 +193,7 @@ def test_the_what_if_plays_last_weeks_hours_again_with_fewer_nodes(
             queued_at=begin, started_at=begin, ended_at=begin + timedelta(hours=1)
         )
     request = wish(8, hours=(7 * 24 + 2, 7 * 24 + 6), now=now)
-    row = simulate(ask_whatif(actor=lead, request=request, amount=8, now=now), now=now)
+    row = simulate(ask_whatif(actor=lead, request=request, now=now), now=now)
     (theirs,) = row.answer["teams"]
     assert theirs["name"] == "speech" and theirs["is_news"]
     # One node instead of three: one starts at once, the second an hour later, the third at the end.
@@ -206,5 +206,5 @@ def test_the_what_if_plays_last_weeks_hours_again_with_fewer_nodes(
     ]
     plan_window(actor=root, pool=cluster.pool, from_at=at(7 * DAY_S + HOUR),
                 until_at=at(7 * DAY_S + 4 * HOUR), reason="disks", now=now)  # fmt: skip
-    row = simulate(ask_whatif(actor=lead, request=request, amount=4, now=now), now=now)
+    row = simulate(ask_whatif(actor=lead, request=request, now=now), now=now)
     assert "Only 0 of the 1 nodes are free" in row.answer["booking"]["clash"]

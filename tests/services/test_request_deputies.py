@@ -69,7 +69,7 @@ def test_all_that_a_deputy_does_to_a_request_says_for_whom(cluster, project, ali
     more = {"pool": cluster.pool, "valid_from": begin, "valid_until": begin + 4 * HOUR}
     booked = ask(alice, project, kind="reservation", amount=2, now=now, **more)
     comment_on_request(actor=deputy, request=booked, text="For the demonstration?", now=now)
-    ask_whatif(actor=deputy, request=booked, amount=2, now=now)
+    ask_whatif(actor=deputy, request=booked, now=now)
     assert decide(deputy, booked, now=now).state == "approved"
     assert decide(deputy, ask(alice, project, now=now), now=now).state == "approved"
     done = AuditEvent.objects.filter(actor_name="carol")

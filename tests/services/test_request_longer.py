@@ -120,7 +120,7 @@ class TestAskingForLonger:
     def test_the_what_if_says_that_nothing_is_replayed(self, cluster, root, project, alice):
         set_quota(actor=root, owner=project, max_hours=20)
         request = ask(alice, project, kind="walltime", amount=4)
-        row = simulate(ask_whatif(actor=alice, request=request, amount=4, now=at(1)), now=at(1))
+        row = simulate(ask_whatif(actor=alice, request=request, now=at(1)), now=at(1))
         assert row.progress == "done"
         assert row.answer["monthly_cost"] == ["0", "0", "0"]
 
@@ -278,6 +278,6 @@ class TestAskingForMoney:
     def test_the_what_if_shows_cost_and_what_is_left(self, root, books, project, alice):
         self.purse(books, project, 100)
         request = ask(alice, project, kind="money", amount=50)
-        row = simulate(ask_whatif(actor=alice, request=request, amount=50, now=at(1)), now=at(1))
+        row = simulate(ask_whatif(actor=alice, request=request, now=at(1)), now=at(1))
         assert row.answer["budget_money_left"] == ["100.00", "125.00", "150.00"]
         assert [Decimal(one) for one in row.answer["monthly_cost"]] == [0, 25, 50]

@@ -158,7 +158,7 @@ class TestWhoHasLeftTheTeam:
         with pytest.raises(Forbidden):
             comment_on_request(actor=gone, request=asked, text="Please.")
         with pytest.raises(Forbidden):
-            ask_whatif(actor=gone, request=asked, amount=1)
+            ask_whatif(actor=gone, request=asked)
         done = withdraw_request(actor=gone, request_id=asked.pk, version=asked.version, now=at(1))
         assert done.state == "withdrawn"
 

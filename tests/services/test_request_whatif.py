@@ -54,7 +54,7 @@ def history(cluster, root, team, alice, project, carol, other_project):
 
 def test_a_higher_maximum_would_have_shortened_the_queue(history, team, alice, lead):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
     assert row.progress == "waiting"
     assert whatif.simulate_waiting(now=NOW) == 1
     row.refresh_from_db()
@@ -79,8 +79,8 @@ def test_a_higher_maximum_would_have_shortened_the_queue(history, team, alice, l
 
 def test_the_decision_keeps_what_was_seen(history, team, alice, lead):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
-    assert whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW).pk == row.pk
+    row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
+    assert whatif.ask_whatif(actor=lead, request=request, now=NOW).pk == row.pk
     whatif.simulate_at_once(row, now=NOW)
     decided = decide(lead, request, now=NOW).decisions.get()
     assert decided.whatif_id == row.pk
@@ -92,7 +92,7 @@ def test_no_worker_is_told_of_what_is_answered_at_once(
     """A worker that took it first would leave whoever waits with a half answer."""
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
     with django_capture_on_commit_callbacks() as told:
-        row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+        row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
     assert told == []
     monkeypatch.setattr(whatif, "MOST_JOBS_AT_ONCE", 1)
     with django_capture_on_commit_callbacks() as told:
@@ -103,7 +103,7 @@ def test_no_worker_is_told_of_what_is_answered_at_once(
 
 def test_without_a_history_it_says_so(cluster, team, project, alice, lead):
     request = ask(alice, team, amount=1)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=1, now=at(0))
+    row = whatif.ask_whatif(actor=lead, request=request, now=at(0))
     whatif.simulate_waiting(now=at(0))
     row.refresh_from_db()
     assert (row.progress, row.answer["teams"], row.answer["jobs"]) == ("empty", [], 0)
@@ -112,14 +112,14 @@ def test_without_a_history_it_says_so(cluster, team, project, alice, lead):
 
 def test_a_guarantee_beyond_what_is_there_is_told(cluster, team, project, alice, lead):
     request = ask(alice, team, amount=6)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=6, now=at(0))
+    row = whatif.ask_whatif(actor=lead, request=request, now=at(0))
     whatif.simulate_waiting(now=at(0))
     row.refresh_from_db()
     assert row.answer["capacity"]["oversubscribed_by"] == [0, 0, 2]
 
 
-def seen(lead, request, amount):
-    row = whatif.ask_whatif(actor=lead, request=request, amount=amount, now=at(0))
+def seen(lead, request):
+    row = whatif.ask_whatif(actor=lead, request=request, now=at(0))
     whatif.simulate_waiting(now=at(0))
     row.refresh_from_db()
     return row.answer
@@ -132,7 +132,7 @@ def test_a_guarantee_is_held_against_all_it_is_part_of(
     scenes.build_cluster(root, nodes=1, gpus=4)
     set_quota(actor=root, owner=team, guaranteed=4)
     request = ask(carol, other_team, gpu_model=scenes.MODEL, amount=4)
-    capacity = seen(root, request, 4)["capacity"]
+    capacity = seen(root, request)["capacity"]
     assert (capacity["guaranteed"], capacity["oversubscribed_by"]) == ([4, 6, 8], [0, 2, 4])
     assert (capacity["is_wider"], capacity["gpu_model"]) == (True, "")
 
@@ -146,7 +146,7 @@ def test_headroom_and_grants_that_begin_within_its_time_are_counted(
         actor=root, quota=Quota.objects.get(), guaranteed=1, maximum=0, now=at(0),
         valid_from=at(2 * DAY_S), valid_until=at(3 * DAY_S),
     )  # fmt: skip
-    capacity = seen(root, ask(alice, team, amount=2), 2)["capacity"]
+    capacity = seen(root, ask(alice, team, amount=2))["capacity"]
     assert (capacity["guaranteed"], capacity["headroom"]) == ([2, 3, 4], 1)
     assert capacity["oversubscribed_by"] == [0, 0, 1]
 
@@ -156,7 +156,7 @@ def test_a_team_below_another_has_its_guarantee_within_that_ones(
 ):
     set_quota(actor=root, owner=team, guaranteed=4)
     move_team(actor=root, team=other_team, parent=team)
-    capacity = seen(root, ask(carol, other_team, amount=2), 2)["capacity"]
+    capacity = seen(root, ask(carol, other_team, amount=2))["capacity"]
     assert (capacity["guaranteed"], capacity["oversubscribed_by"]) == ([4, 4, 4], [0, 0, 0])
 
 
@@ -168,7 +168,7 @@ def test_what_a_budget_has_left_is_that_of_the_time_asked_for(root, cluster, tea
         )  # fmt: skip
     times = {"valid_from": at(2 * DAY_S), "valid_until": at(5 * DAY_S)}
     later = ask(alice, team, kind="budget", amount=4, **times)
-    assert seen(root, later, 4)["budget_hours_left"] == [50, 52, 54]
+    assert seen(root, later)["budget_hours_left"] == [50, 52, 54]
 
 
 def test_a_project_is_replayed_apart_from_its_team(history, root, team, project, alice):
@@ -186,19 +186,19 @@ def test_what_breaks_is_kept_as_failed_and_may_be_tried_again(
     history, team, alice, lead, monkeypatch
 ):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
 
     def broken(*_args, **_more):
         raise ValueError("planted")
 
     monkeypatch.setattr(whatif, "replay_past", broken)
     assert whatif.simulate(row, now=NOW).progress == "failed"
-    assert whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW).pk != row.pk
+    assert whatif.ask_whatif(actor=lead, request=request, now=NOW).pk != row.pk
 
 
 def test_a_simulation_whose_worker_died_is_taken_up_again(history, team, alice, lead):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
     assert claims.claim(row) and whatif.simulate_waiting(now=NOW) == 0
     silent = timezone.now() - claims.STUCK_AFTER - timedelta(seconds=1)
     WhatIf.objects.update(claimed_at=silent)
@@ -210,7 +210,7 @@ def test_a_simulation_whose_worker_died_is_taken_up_again(history, team, alice, 
 def test_one_that_waited_long_is_worked_out_once(history, team, alice, lead, monkeypatch):
     """However long ago it was asked: a second worker leaves alone what the first is at."""
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    whatif.ask_whatif(actor=lead, request=request, now=NOW)
     replay, second = whatif.replay_past, []
 
     def meanwhile(*given, **more):
@@ -227,7 +227,7 @@ def test_one_that_waited_long_is_worked_out_once(history, team, alice, lead, mon
 def test_a_replay_of_many_minutes_says_that_it_goes_on(history, team, alice, lead, monkeypatch):
     """A minute goes by with each event of it; nobody takes it up meanwhile."""
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
     clock, step, taken = [timezone.now()], Replay.step, []
 
     def slowly(replay):
@@ -244,7 +244,7 @@ def test_a_replay_of_many_minutes_says_that_it_goes_on(history, team, alice, lea
 
 def test_who_has_lost_it_stops_at_the_next_event(history, team, alice, lead, monkeypatch):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    whatif.ask_whatif(actor=lead, request=request, now=NOW)
     step, steps = Replay.step, []
 
     def forgotten(replay):
@@ -259,7 +259,7 @@ def test_who_has_lost_it_stops_at_the_next_event(history, team, alice, lead, mon
 
 def test_who_was_silent_too_long_leaves_it_to_who_took_it_up(history, team, alice, lead):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
-    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, now=NOW)
     other = WhatIf.objects.get(pk=row.pk)
     assert claims.claim(row) and not claims.claim(other)
     WhatIf.objects.update(claimed_at=timezone.now() - timedelta(hours=1))
@@ -273,4 +273,4 @@ def test_who_was_silent_too_long_leaves_it_to_who_took_it_up(history, team, alic
 def test_who_has_no_part_in_it_starts_none(history, team, alice, bob, lead):
     request = ask(alice, team, kind="maximum", amount=2, now=NOW)
     with pytest.raises(Forbidden):
-        whatif.ask_whatif(actor=bob, request=request, amount=2, now=NOW)
+        whatif.ask_whatif(actor=bob, request=request, now=NOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -19,7 +20,6 @@ from scheduler.models import QuotaRequest
 from scheduler.selectors import requesting as select
 from scheduler.services.requesting import asking, reminding, whatif
 from scheduler.services.requesting.assigning import assign_request
-from scheduler.services.requesting.deciding import offer_of
 from scheduler.services.requesting.granting import revoke_granted
 from scheduler.states import RequestState
 
@@ -154,8 +154,8 @@ def request_whatif(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def act(found: QuotaRequest) -> str:
         now = timezone.now()
-        amount = offer_of(found).amount
-        row = whatif.ask_whatif(actor=viewer_of(request), request=found, amount=amount, now=now)
+        viewer, again = viewer_of(request), timedelta(0)
+        row = whatif.ask_whatif(actor=viewer, request=found, fresh_for=again, now=now)
         row = whatif.simulate_at_once(row, now=now)
         return "It is worked out." if row.answer else "It is being worked out; look again shortly."
 

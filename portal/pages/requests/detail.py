@@ -64,7 +64,7 @@ def show(
     is_past = is_mine and not has_part(viewer, found)
     offer = offer_of(found)
     decisions = list(found.decisions.all())
-    row = None if is_past else found.whatifs.filter(revision=found.revision).first()
+    row = None if is_past else offer.seen_of(found).first()
     if found.state in FINAL_REQUEST_STATES and decisions and not is_past:
         # What the last one who decided had seen, whatever was asked since.
         row = decisions[-1].whatif or row

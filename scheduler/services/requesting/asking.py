@@ -129,6 +129,8 @@ def revise_request(
     check_ask(actor, ask, most_days=routing_of(request.kind).most_days, now=now)
     if request.state == RequestState.DRAFT:
         before.delete()
+        # They are of what it said before, and the number of the revision stays.
+        request.whatifs.all().delete()
         _write(request, request.revision, ask, actor, now)
         _moved(move_request(request, RequestState.DRAFT, version=version, touched_at=now))
         return request

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
@@ -60,6 +61,15 @@ class Offer:
     valid_from: datetime
     valid_until: datetime
     is_less: bool
+
+    def seen_of(self, request: QuotaRequest) -> QuerySet[WhatIf]:
+        """The simulations of just this, the newest first."""
+        return WhatIf.objects.filter(
+            request=request,
+            revision=request.revision,
+            amount=self.amount,
+            valid_until=self.valid_until,
+        )
 
 
 def offer_of(request: QuotaRequest) -> Offer:
@@ -173,10 +183,6 @@ def _store(
         now=now,
         team=request.team_id,
     )
-    seen = WhatIf.objects.filter(
-        request=request, revision=request.revision, progress__in=("done", "empty")
-    )
-    same = seen.filter(amount=amount).first()
     stored = RequestDecision.objects.create(
         request=request,
         version=request.version,
@@ -191,7 +197,7 @@ def _store(
         currency=cost.currency,
         decided_by=who[0],
         on_behalf_of=who[1],
-        whatif=same or seen.first(),
+        whatif=offer.seen_of(request).filter(progress__in=("done", "empty")).first(),
         at=now,
         **rule_of(request.policy),
     )

@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Job, QuotaRequest, WhatIf
+from scheduler.services.requesting.deciding import offer_of
 from scheduler.services.requesting.replaying import (
     MOST_JOBS,
     MOST_JOBS_AT_ONCE,
@@ -35,38 +37,40 @@ logger = logging.getLogger(__name__)
 TASK = "scheduler.tasks.simulate_requests"
 # The version of what the answer means; it goes up when the same past would be answered otherwise.
 ENGINE = "trainyard 0.1.0, replay 2"
+# Whoever asks again and again until it is done gets it within that time, and no other.
+FRESH_FOR = timedelta(minutes=5)
 
 
 @transaction.atomic
 def ask_whatif(
-    *, actor: User, request: QuotaRequest, amount: int, now: datetime | None = None
+    *,
+    actor: User,
+    request: QuotaRequest,
+    fresh_for: timedelta = FRESH_FOR,
+    now: datetime | None = None,
 ) -> WhatIf:
-    """The simulation for this revision and amount; a new one unless there is a fresh one.
+    """The simulation of what is on the table; a new one unless one is under way or came to its end
+    less than `fresh_for` ago.
 
     It waits until `simulate_at_once` or the task takes it up.
     """
     now = now or timezone.now()
     giver = require_part(actor, request)
-    asked = request.versions.get(number=request.revision)
-    fresh = WhatIf.objects.filter(
-        request=request,
-        revision=request.revision,
-        amount=amount,
-        created_at__gte=now - timedelta(hours=1),
-    ).exclude(progress="failed")
-    found = fresh.first()
+    offer = offer_of(request)
+    fresh = Q(finished_at=None) | Q(finished_at__gt=now - fresh_for)
+    found = offer.seen_of(request).filter(fresh).exclude(progress="failed").first()
     if found is not None:
         return found
     row = WhatIf.objects.create(
         request=request,
         revision=request.revision,
-        amount=amount,
-        valid_until=asked.valid_until,
-        all_steps=1 + len(choices(amount)),
+        amount=offer.amount,
+        valid_until=offer.valid_until,
+        all_steps=1 + len(choices(offer.amount)),
         asked_by=actor,
         created_at=now,
     )
-    after = {"amount": amount}
+    after = {"amount": offer.amount}
     record(actor, "request.simulate", request, after=after, on_behalf_of=giver, now=now)
     return row
 

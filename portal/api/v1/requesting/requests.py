@@ -255,10 +255,7 @@ class RequestWhatIf(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         body_of(request)
         found, now = _seen(request, pk), timezone.now()
-        asked = found.versions.get(number=found.revision)
-        row = whatif.ask_whatif(
-            actor=viewer_of(request), request=found, amount=asked.amount, now=now
-        )
+        row = whatif.ask_whatif(actor=viewer_of(request), request=found, now=now)
         return Response(show_whatif(whatif.simulate_at_once(row, now=now)))
 
 
