@@ -138,17 +138,18 @@ def _free_to_book(
 
 
 def _free_of_budget(project: Project, moment: datetime, *, is_money: bool) -> int | None:
-    """Whole GPU-hours, or units of the currency, that no project of the team was given yet."""
+    """Whole GPU-hours, or units of the currency, that neither a project of the team nor a
+    team below it was given yet."""
     budget = budget_at(project.team, moment, is_money=is_money)
     if budget is None:
         return None
-    of_projects = Budget.objects.filter(
-        account__project__team_id=project.team_id,
+    of_those_below = Budget.objects.filter(
+        account__in=children(budget.account),
         money__isnull=not is_money,
         valid_from__lt=budget.valid_until,
         valid_until__gt=budget.valid_from,
     )
-    given = sum(one.limit for one in of_projects)
+    given = sum(one.limit for one in of_those_below)
     return max(0, (budget.limit - given) // (STEPS if is_money else S_PER_HOUR))
 
 

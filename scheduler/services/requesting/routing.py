@@ -18,6 +18,7 @@ from scheduler.services.requesting.policies import rule_of
 from scheduler.services.requesting.rights import (
     askers,
     can_be_shared_out,
+    consents,
     deciders,
     have_said_yes,
     lock_accounts_of,
@@ -39,6 +40,14 @@ def steps_for(
     finance instead; above the money limit finance too. A step that nobody else could take is left
     out. Raises Invalid.
     """
+    steps = _steps_by_rule(request, asked, amount, routing, now=now)
+    return that_people_can_take(request, steps)
+
+
+def _steps_by_rule(
+    request: QuotaRequest, asked: RequestVersion, amount: int, routing: Routing, *, now: datetime
+) -> list[ReviewStep]:
+    """The same, whoever there is to take them."""
     envelope = free_envelope(
         owner_of(request),
         RequestKind(request.kind),
@@ -66,7 +75,7 @@ def steps_for(
     is_dear = cost is not None and routing.money_limit is not None and cost > routing.money_limit
     if is_dear or (is_money and not is_within):
         steps.append(ReviewStep.FINANCE)
-    return that_people_can_take(request, steps)
+    return steps
 
 
 def that_people_can_take(
@@ -228,13 +237,17 @@ def still_to_do(
 ) -> list[ReviewStep]:
     """The steps after the one under way. What has changed since may add some, never take any.
 
-    The same lead who agreed may have given the room away meanwhile.
+    The same lead who agreed may have given the room away meanwhile, and prices may have risen. What
+    others have agreed to, or would have to take who has had a say already, is not added; nor is a
+    lead, who was asked or left out.
     """
     left = [ReviewStep(step) for step in request.route[1:]]
-    if ReviewStep.ADMIN in left or request.state != RequestState.LEAD_REVIEW:
-        return left
-    routing = routing_of(request.kind)
-    needed = steps_for(request, asked, amount, routing, now=now)
-    said = have_said_yes(request)
-    more = [step for step in needed if step is not ReviewStep.LEAD and step not in left]
-    return [step for step in more if deciders(step, request.team) - said] + left
+    needed = _steps_by_rule(request, asked, amount, routing_of(request.kind), now=now)
+    done = {ReviewStep.LEAD, *(one.step for one in consents(request))}
+    out = askers(request) | have_said_yes(request)
+    people = {step: deciders(step, request.team) - out for step in ReviewStep}
+    for more in needed:
+        steps = [step for step in ReviewStep if step is more or step in left]
+        if more not in done and can_be_shared_out([people[step] for step in steps]):
+            left = steps
+    return left
