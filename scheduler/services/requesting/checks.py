@@ -138,7 +138,9 @@ def _check_effect(ask: Ask, now: datetime) -> None:
         raise Invalid("Say which GPU model you want access to.", field="gpu_model")
     if ask.kind is RequestKind.GUARANTEED:
         return
-    limits = limits_now(quota_for(ask.owner, ask.pool, ask.gpu_model), now=now)
+    # What is granted until then has ended when this begins.
+    start = max(now, ask.valid_from)
+    limits = limits_now(quota_for(ask.owner, ask.pool, ask.gpu_model), now=start)
     most = getattr(limits, FIELD_OF[ask.kind]) if limits else None
     if most is None:
         word = _LIMIT_WORDS.get(ask.kind, "maximum")
@@ -152,7 +154,7 @@ def _check_effect(ask: Ask, now: datetime) -> None:
             f"There is access already, to {most} GPUs. Ask for a higher maximum.", field="kind"
         )
     if ask.kind is RequestKind.WALLTIME:
-        _check_longest(ask, most, now)
+        _check_longest(ask, most, start)
 
 
 def _check_budget(ask: Ask) -> None:
@@ -179,14 +181,14 @@ def _check_budget(ask: Ask) -> None:
         )
 
 
-def _check_longest(ask: Ask, own: int, now: datetime) -> None:
+def _check_longest(ask: Ask, own: int, start: datetime) -> None:
     """Raises Invalid for hours that an account above would not let anybody use."""
     owner = ask.owner
     if isinstance(owner, Project):
         project_id, team_id, key = owner.pk, owner.team_id, f"project:{owner.pk}"
     else:
         project_id, team_id, key = 0, owner.pk, f"team:{owner.pk}"
-    above = longest_on_the_way(project_id, team_id, ask.pool, now=now, but=key)
+    above = longest_on_the_way(project_id, team_id, ask.pool, now=start, but=key)
     if above is not None and own + ask.amount > above[1]:
         more = above[1] - own
         instead = f"ask for {more} at most, or for" if more > 0 else "ask for"
