@@ -50,6 +50,7 @@ def history(cluster, root, team, alice, project, carol, other_project):
     for _ in range(4):
         past_job(alice, project, 0, 3600)
     past_job(carol, other_project, 60, 3600)
+    return cluster
 
 
 def test_a_higher_maximum_would_have_shortened_the_queue(history, team, alice, lead):
@@ -178,6 +179,18 @@ def test_a_project_is_replayed_apart_from_its_team(history, root, team, project,
     before, after = whatif.estimate(question, now=NOW) or (0, 0)
     assert before == after > 0
     set_quota(actor=root, owner=team, maximum=4)
+    before, after = whatif.estimate(question, now=NOW) or (0, 0)
+    assert after < before
+
+
+def test_what_is_granted_on_one_quota_leaves_the_others_as_they_are(history, root, team):
+    """Eight of all pools and two of this one: with eight more of all pools, the two still bind."""
+    set_quota(actor=root, owner=team, maximum=8)
+    set_quota(actor=root, owner=team, pool=history.pool, maximum=2)
+    question = Question(team, RequestKind.MAXIMUM, None, "", (8,))
+    before, after = whatif.estimate(question, now=NOW) or (0, 0)
+    assert before == after > 0
+    question = Question(team, RequestKind.MAXIMUM, history.pool, "", (2,))
     before, after = whatif.estimate(question, now=NOW) or (0, 0)
     assert after < before
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypeAlias
 
 from django.db.models import Count
 
@@ -14,7 +14,7 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE
 from scheduler.models import Account, Device, Job, Node, Pool, Quota
 from scheduler.selectors.traces import Window, window_of
-from scheduler.services.requesting.amounts import FIELD_OF
+from scheduler.services.requesting.amounts import FIELD_OF, quota_for
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.simulator.events import ClusterEvent, Happening
@@ -57,6 +57,10 @@ class Question:
         return self.owner.path if isinstance(self.owner, Project) else self.owner.slug
 
 
+# What is granted on top, and how much of it.
+Grants: TypeAlias = tuple[Question, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """What was replayed; `impact` is None where no job of that time has ended."""
@@ -92,23 +96,20 @@ def replay_past(
         return Past(pool, since, now, window, None, notes)
     policy = replayable_policy([pool])
     wanted = {question.gpu_model} - {""} or models
-    base = teams_today(window, [pool], {pool.pk: wanted}, now, apart=apart)
-    settings = [Setting(nodes=window.nodes, policy=policy, teams=base)]
+
+    def today(*granted: Grants) -> Teams:
+        return teams_today(window, [pool], {pool.pk: wanted}, now, apart=apart, granted=granted)
+
+    base = Setting(nodes=window.nodes, policy=policy, teams=today())
+    settings = [base]
     for amount in question.amounts:
-        settings.append(_with(settings[0], question, amount, window, since, now))
+        if question.hours is not None:
+            booked = _booked(question.hours, amount, window, since, now)
+            settings.append(replace(base, events=booked))
+        else:
+            settings.append(replace(base, teams=today((question, amount))))
     impact = impact_of(window.workload, settings, tell)
     return Past(pool, since, now, window, impact, notes)
-
-
-def _with(
-    base: Setting, question: Question, amount: int, window: Window, since: datetime, now: datetime
-) -> Setting:
-    """As it was, with so much of what is asked for."""
-    if question.hours is not None:
-        booked = _booked(question.hours, amount, window, since, now)
-        return replace(base, events=booked)
-    assert base.teams is not None
-    return replace(base, teams=with_grant(base.teams, question, amount))
 
 
 def _booked(
@@ -124,22 +125,6 @@ def _booked(
         for at_s, what in ((max(0.0, begin_s), Happening.DRAIN), (end_s, Happening.RESTORE))
         for node in range(nodes)
     )
-
-
-def with_grant(teams: Teams, question: Question, amount: int) -> Teams:
-    """The same teams once the grant is in force; a guarantee takes the maximum along."""
-    if question.name not in teams.names:
-        return teams
-    row = teams.names.index(question.name)
-    field = FIELD_OF[question.kind]
-    column = list(getattr(teams, field))
-    column[row] = max(0, column[row]) + amount
-    changed: dict[str, Any] = {field: tuple(column)}
-    if field == "guaranteed" and teams.maximum[row] != NONE:
-        most = list(teams.maximum)
-        most[row] = max(most[row], column[row])
-        changed["maximum"] = tuple(most)
-    return replace(teams, **changed)
 
 
 def _busiest_pool(team: Team, since: datetime) -> Pool | None:
@@ -184,28 +169,20 @@ def teams_today(
     now: datetime,
     *,
     apart: Project | None = None,
+    granted: Sequence[Grants] = (),
 ) -> Teams:
-    """Weights and limits of today of those who ran and who is above them; of several rows of one
-    account the tightest.
+    """Weights and limits of today of those who ran and who is above them, with what is `granted` on
+    top; of several rows of one account the tightest.
 
     `models` are those of each pool. What holds for a model that some of the pools have, but not
     all, is left out.
     """
     slugs = [name for name in window.teams if "/" not in name]
-    quotas = list(
-        Quota.objects.filter(account__team__slug__in=slugs).select_related("account__team")
-    )
-    if apart is not None:
-        quotas += list(Quota.objects.filter(account__project=apart))
-    effective = effective_of(quotas, now=now)
     by_name: dict[tuple[str, int], list[Effective]] = {}
-    for quota in quotas:
+    for name, quota, limits in _held(slugs, apart, granted, now):
         place = _place_of(quota, pools, models)
-        if place is None:
-            continue
-        team = quota.account.team
-        name = team.slug if team else apart.path if apart else ""
-        by_name.setdefault((name, place), []).append(effective[quota.pk])
+        if place is not None:
+            by_name.setdefault((name, place), []).append(limits)
     own = [_limit(row, NONE, by_name.get((name, NONE), ())) for row, name in _rows(window)]
     shares = Account.objects.filter(team__slug__in=slugs).values_list("team__slug", "weight")
     weights = dict[str | None, float](shares)
@@ -224,6 +201,42 @@ def teams_today(
             if (name, place) in by_name
         ),
     )
+
+
+def _held(
+    slugs: Sequence[str], apart: Project | None, granted: Sequence[Grants], now: datetime
+) -> Iterator[tuple[str, Quota, Effective]]:
+    """Quotas of these teams and this project by the owner's name, each with what it amounts to."""
+    quotas = list(
+        Quota.objects.filter(account__team__slug__in=slugs).select_related("account__team")
+    )
+    if apart is not None:
+        quotas += list(Quota.objects.filter(account__project=apart).select_related("account__team"))
+    limits = effective_of(quotas, now=now)
+    for question, amount in granted:
+        quota = quota_for(question.owner, question.pool, question.gpu_model)
+        if quota is not None:
+            limits |= {quota.pk: _with_more(limits.get(quota.pk), question, amount)}
+        elif question.kind is RequestKind.GUARANTEED:
+            first = Quota(pool=question.pool, gpu_model=question.gpu_model)
+            yield question.name, first, _with_more(None, question, amount)
+    for quota in quotas:
+        team = quota.account.team
+        yield team.slug if team else apart.path if apart else "", quota, limits[quota.pk]
+
+
+def _with_more(limits: Effective | None, question: Question, amount: int) -> Effective:
+    """Once the grant is in force; a guarantee takes the maximum along, and what sets no limit still
+    sets none."""
+    limits = limits or Effective(0, None, None, None)
+    field = FIELD_OF[question.kind]
+    own: int | None = getattr(limits, field)
+    if own is None:
+        return limits
+    more = replace(limits, **{field: own + amount})
+    if more.maximum is None or more.maximum >= more.guaranteed:
+        return more
+    return replace(more, maximum=more.guaranteed)
 
 
 def _rows(window: Window) -> Sequence[tuple[int, str]]:
