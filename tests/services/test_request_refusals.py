@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.services import archive_project, remove_member
+from accounts.services import appoint_bookkeeper, archive_project, remove_member
 from scheduler.models import Budget, QuotaRequest, RequestDecision
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.asking import (
@@ -24,7 +24,7 @@ from scheduler.services.requesting.policies import set_request_policy
 from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
-from tests import scenes
+from tests import factories, scenes
 from tests.requesting import DAY_S, WORDS, ask, decide
 from tests.scenes import MODEL, at
 
@@ -193,3 +193,25 @@ class TestWhoHasLeftTheTeam:
         assert not [words for words in said if words in page]
         part = client.get(f"/requests/{asked.pk}/?part=whatif").content.decode()
         assert "simulated" not in part
+
+    def test_who_once_decided_reads_what_was_then_and_no_figures_of_today(
+        self, client, cluster, root, team, project, alice, bob, lead
+    ):
+        now = timezone.now()
+        agreed = decide(lead, ask(alice, project, now=now), now=now)
+        later = now + timedelta(seconds=1)
+        comment_on_request(actor=alice, request=agreed, text="Said to those here.", now=later)
+        decide(root, agreed, "deny", reason_code="no_budget", comment="Not now.", now=later)
+        here = f"/requests/{agreed.pk}/"
+        said = ("used in 90 days", "What happens then", "Comment<", "Said to those", "Not now")
+        client.force_login(lead)
+        assert all(words in client.get(here).content.decode() for words in said)
+        remove_member(actor=root, team=team, user=lead)
+        page = client.get(here).content.decode()
+        assert WORDS in page and "Agreed" in page
+        assert not [words for words in said if words in page]
+        # Who keeps the books reads whatever is asked for.
+        reader = factories.person("reader")
+        appoint_bookkeeper(actor=root, user=reader)
+        client.force_login(reader)
+        assert "used in 90 days" in client.get(here).content.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -60,10 +61,10 @@ def show(
     asked = versions[-1]
     may_decide, why_not = _may_decide(viewer, found)
     is_mine = found.asked_by_id == viewer.pk
-    # Who asked and has left the team since reads their own words, and not what the team has.
-    is_past = is_mine and not has_part(viewer, found)
+    is_past = not (has_part(viewer, found) or select.sees_all(viewer))
     offer = offer_of(found)
-    decisions = list(found.decisions.all())
+    had_part_until = _last_said(viewer, found) if is_past and not is_mine else None
+    decisions = _until(found.decisions.all(), had_part_until)
     row = None if is_past else offer.seen_of(found).first()
     if found.state in FINAL_REQUEST_STATES and decisions and not is_past:
         # What the last one who decided had seen, whatever was asked since.
@@ -73,7 +74,7 @@ def show(
         "changes": [(version, _changes(before, version)) for before, version in pairwise(versions)],
         "what": KIND_WORDS[found.kind],  # type: ignore[index]
         "state_words": REQUEST_WORDS[found.state],  # type: ignore[index]
-        "events": found.events.all(),
+        "events": _until(found.events.all(), had_part_until),
         "whatif": row,
         "table": _table(row.answer) if row is not None and row.answer else None,
         "standing": None if is_past else _standing_of(found, now),
@@ -98,6 +99,17 @@ def show(
     is_part = request.GET.get("part") == "whatif"
     template = "requests/_whatif.html" if is_part else "requests/detail.html"
     return render(request, template, {"req": found, **context, **extra}, status=status)
+
+
+def _last_said(viewer: Any, found: QuotaRequest) -> datetime:
+    """When this person, who has no part in it any more, decided on it last."""
+    said = (one.at for one in found.decisions.all() if one.decided_by_id == viewer.pk)
+    return max(said, default=found.created_at)
+
+
+def _until(rows: Iterable[Any], moment: datetime | None) -> list[Any]:
+    """What was there at that moment; None: all."""
+    return [one for one in rows if moment is None or one.at <= moment]
 
 
 def _standing_of(found: QuotaRequest, now: datetime) -> Standing:
