@@ -65,7 +65,7 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
     ),
     NoticeKind.REQUEST_DECIDED: NoticeRule(
         "Request answered",
-        "What you asked for was decided, or sent back to you.",
+        "What you asked for was decided, sent back to you, or comes to its end.",
         "quota",
         True,
     ),

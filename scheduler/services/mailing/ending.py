@@ -7,31 +7,53 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from accounts.models import User
 from scheduler.models import GrantNotice, OutboundMail, QuotaRequest, Session
-from scheduler.services.requesting.rights import deciders
+from scheduler.services.inbox.mailing import wants_mail
+from scheduler.services.inbox.telling import News, tell
+from scheduler.services.requesting.rights import asks, deciders
 from scheduler.services.requesting.timeline import link_to, title_of
-from scheduler.states import LIVE_JOB_STATES, ReviewStep
+from scheduler.states import (
+    LIVE_JOB_STATES,
+    REVIEW_STATES,
+    NoticeKind,
+    RequestState,
+    ReviewStep,
+)
 
 # Days before the end at which people are told.
 NOTICE_DAYS = (30, 14, 7, 1, 0)
 # So short before it those with an open session are told, too.
 _SESSION_DAYS = 1
+_AFTERWARDS = (
+    "Running jobs and sessions go on; nothing new starts on it afterwards, and what runs beyond "
+    "the guarantee may have to make room."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Something granted, and when it is over; `days`: the threshold that its rest is within."""
+    """Something granted, and when it is over; `days`: the threshold that its rest is within.
+
+    `renewal`: what asks for it to go on, and waits for a decision.
+    """
 
     request: QuotaRequest
     until: datetime
     days: int
+    renewal: QuotaRequest | None
+
+    @property
+    def words(self) -> str:
+        """What ends, and when."""
+        return f"{title_of(self.request)}: until {self.until:%Y-%m-%d %H:%M} UTC"
 
 
 def notify_of_ends(*, now: datetime) -> int:
-    """One digest a person and day of what comes to its end; how many were written.
+    """One digest a person and day of what comes to its end and was not renewed; how many were
+    written. Whom it concerns is told in the inbox, too; a mail goes to those who want one.
 
     Grants, and GPU-hours and money added to a budget; of these the request that is carried out at
     the end says how much went back. A threshold that passed while nobody looked is made good by the
@@ -63,12 +85,20 @@ def _endings(now: datetime) -> list[Ending]:
             granted__valid_until__lte=until,
         )
         | Q(returns_at__gt=since, returns_at__lte=until)
-    ).select_related("granted", "team", "project__team")
+    ).select_related("granted", "team", "project__team", "asked_by")
+    renewals = QuotaRequest.objects.filter(renews=OuterRef("pk"))
+    goes_on = renewals.filter(
+        Q(granted__isnull=False, granted__revoked_at=None) | Q(returns_at__isnull=False),
+        state__in=(RequestState.APPROVED, RequestState.PARTLY_APPROVED),
+    )
+    waits = QuotaRequest.objects.filter(state__in=[*REVIEW_STATES, RequestState.NEEDS_INFO])
+    waiting = {one.renews_id: one for one in waits.filter(renews__in=rows.order_by().values("pk"))}
     found = []
-    for request in rows:
+    for request in rows.exclude(Exists(goes_on)):
         end = request.granted.valid_until if request.granted else request.returns_at
         if end is not None:
-            found.append(Ending(request, end, _threshold(end - now)))
+            renewal = waiting.get(request.pk)
+            found.append(Ending(request, end, _threshold(end - now), renewal))
     return sorted(found, key=lambda one: (one.until, one.request.pk))
 
 
@@ -78,8 +108,10 @@ def _threshold(left: timedelta) -> int:
 
 
 def _concerned(request: QuotaRequest) -> frozenset[int]:
+    """Who asked, while they still might, and the leads."""
     leads = deciders(ReviewStep.LEAD, request.team) - deciders(ReviewStep.ADMIN, request.team)
-    return frozenset({request.asked_by_id} | leads)
+    mine = {request.asked_by_id} if asks(request.asked_by, request) else set()
+    return frozenset(mine | leads)
 
 
 def _session_owners(endings: Iterable[Ending]) -> Mapping[int, frozenset[int]]:
@@ -106,31 +138,65 @@ def _session_owners(endings: Iterable[Ending]) -> Mapping[int, frozenset[int]]:
 
 
 def _digest(person: int, found: Sequence[tuple[Ending, bool]], now: datetime) -> bool:
-    """The mail and its notices, unless this person had one today; of each whether it is theirs to
-    renew: who only has a session may not even see the request.
+    """The mail and its notices, unless this person had one today; of each whether it concerns them:
+    who only has a session may not even see the request.
     """
     key = f"grants:{now:%Y-%m-%d}:{person}"
     with transaction.atomic():
         if OutboundMail.objects.filter(key=key).exists():
             return False
-        text = "\n".join(
-            f"- {title_of(one.request)}: until {one.until:%Y-%m-%d %H:%M} UTC\n"
-            f"  {f'renew: {link_to(one.request)}' if is_theirs else 'you have a session there'}"
-            for one, is_theirs in found
-        )
-        OutboundMail.objects.create(
-            key=key,
-            person_id=person,
-            subject=f"{len(found)} grants of quota come to their end"
-            if len(found) > 1
-            else f"{title_of(found[0][0].request)} comes to its end"[:200],
-            text="Running jobs and sessions go on; nothing new starts on it afterwards, and what "
-            f"runs beyond the guarantee may have to make room.\n\n{text}\n",
-            created_at=now,
-            not_before=now,
-        )
+        tell([_news(person, one) for one, is_theirs in found if is_theirs], now=now)
+        mailed = [
+            pair
+            for pair in found
+            if wants_mail({person}, NoticeKind.REQUEST_DECIDED, _about(pair[0].request))
+        ]
+        if mailed:
+            _mail(key, person, mailed, now)
         GrantNotice.objects.bulk_create(
             GrantNotice(request=one.request, person_id=person, days=one.days, at=now)
             for one, _ in found
         )
     return True
+
+
+def _about(request: QuotaRequest) -> str:
+    return f"request:{request.pk}"
+
+
+def _news(person: int, one: Ending) -> News:
+    return News(
+        person_id=person,
+        kind=NoticeKind.REQUEST_DECIDED,
+        subject=_about(one.request),
+        title=f"{title_of(one.request)} comes to its end",
+        text=f"Until {one.until:%Y-%m-%d %H:%M} UTC. {_AFTERWARDS}",
+        path=f"/requests/{one.request.pk}/",
+        key=f"request:{one.request.pk}:ends:{one.days}",
+        is_mailed=True,
+    )
+
+
+def _mail(key: str, person: int, found: Sequence[tuple[Ending, bool]], now: datetime) -> None:
+    lines = [f"- {one.words}\n  {_next_for(person, one, mine)}" for one, mine in found]
+    OutboundMail.objects.create(
+        key=key,
+        person_id=person,
+        subject=f"{len(found)} grants of quota come to their end"
+        if len(found) > 1
+        else f"{title_of(found[0][0].request)} comes to its end"[:200],
+        text="\n".join([_AFTERWARDS, "", *lines, ""]),
+        created_at=now,
+        not_before=now,
+    )
+
+
+def _next_for(person: int, one: Ending, is_theirs: bool) -> str:
+    """What there is for this person to do about it; nobody renews what another asked for."""
+    if not is_theirs:
+        return "you have a session there"
+    if one.renewal is not None:
+        return f"its renewal, {one.renewal}, waits for a decision: {link_to(one.renewal)}"
+    if person == one.request.asked_by_id:
+        return f"renew: {link_to(one.request)}"
+    return f"who asked for it may renew it: {link_to(one.request)}"
