@@ -8,6 +8,8 @@ import pytest
 
 from accounts.models import Team
 from accounts.services import appoint_bookkeeper
+from scheduler.models import OutboundMail
+from scheduler.services.requesting.assigning import assign_request
 from scheduler.services.requesting.policies import set_request_policy
 from scheduler.services.requesting.reminding import tend_requests
 from scheduler.services.sharing.budgets import set_budget
@@ -16,6 +18,7 @@ from tests.requesting import DAY_S, ask, decide
 from tests.scenes import at
 
 pytestmark = pytest.mark.django_db
+NOTHING = {"reminded": 0, "escalated": 0, "expired": 0, "returned": 0}
 
 
 @pytest.fixture
@@ -88,3 +91,28 @@ def test_more_than_they_have_left_is_not_a_leads_to_give(root, books, team, proj
     for owner, most in ((team, 100), (below, 80), (project, 10)):
         purse(books, owner, most)
     assert ask(alice, project, kind="money", amount=11).route == ["lead", "finance"]
+
+
+def test_who_has_agreed_is_not_asked_again(root, books, project, alice, lead):
+    """An administrator who took the lead's step has no other."""
+    second = factories.person("second", is_superuser=True)
+    agreed = decide(root, ask(alice, project))
+    waits = OutboundMail.objects.filter(subject__contains="waits for you")
+    assert {one.person for one in waits.filter(key__contains=f":{agreed.version}:")} == {second}
+
+
+def test_a_step_of_ninety_days_is_escalated_before_it_expires(root, books, project, alice, lead):
+    set_request_policy(actor=root, sla_hours=90 * 24, now=at(0))
+    request = ask(alice, project)
+    assert tend_requests(now=at(89 * DAY_S))["expired"] == 0
+    assert tend_requests(now=at(90 * DAY_S)) == {**NOTHING, "escalated": 1}
+    assert tend_requests(now=at(186 * DAY_S))["expired"] == 0
+    assert tend_requests(now=at(187 * DAY_S))["expired"] == 1
+    request.refresh_from_db()
+    assert request.state == "expired"
+
+
+def test_who_hands_it_on_touches_it(root, books, project, alice, lead):
+    request = ask(alice, project)
+    who = {"actor": root, "request_id": request.pk, "version": request.version}
+    assert assign_request(**who, to="lead", now=at(20 * DAY_S)).touched_at == at(20 * DAY_S)

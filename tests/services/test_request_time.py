@@ -140,6 +140,7 @@ def test_what_somebody_touches_just_then_does_not_expire(
 ):
     """Somebody decides between the list of what is old and the lock."""
     asked, with_row = ask(alice, project), reminding._with_row
+    assert tend_requests(now=at(3 * DAY_S))["escalated"] == 1
 
     def after_a_decision(pk, act, now):
         if act is reminding._expire:

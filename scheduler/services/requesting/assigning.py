@@ -46,7 +46,8 @@ def assign_request(
     if before == person:
         return request
     request.assigned_to = person
-    request.save(update_fields=["assigned_to"])
+    request.touched_at = now
+    request.save(update_fields=["assigned_to", "touched_at"])
     event = note(
         request,
         "assigned",

@@ -43,6 +43,8 @@ from scheduler.states import (
 )
 
 EXPIRE_AFTER = timedelta(days=30)
+# A rule may give a step longer than that; who is late is told before it expires.
+_AFTER_ITS_TIME = timedelta(days=7)
 
 
 def tend_requests(*, now: datetime) -> dict[str, int]:
@@ -66,7 +68,9 @@ def tend_requests(*, now: datetime) -> dict[str, int]:
         if now >= request.step_at + (request.due_at - request.step_at) / 2:
             done["reminded"] += _with_row(request.pk, _remind, now)
     open_ones = QuotaRequest.objects.filter(state__in=OPEN_REQUEST_STATES)
-    old = open_ones.filter(touched_at__lte=now - EXPIRE_AFTER)
+    old = open_ones.filter(
+        Q(due_at=None) | Q(due_at__lte=now - _AFTER_ITS_TIME), touched_at__lte=now - EXPIRE_AFTER
+    )
     # Of hours that are over nothing can be booked any more.
     past = open_ones.filter(
         kind=RequestKind.RESERVATION,
@@ -193,7 +197,8 @@ def _expire(request: QuotaRequest, now: datetime) -> bool:
     """What somebody did until the row was locked counts: it is asked anew."""
     if request.state not in OPEN_REQUEST_STATES:
         return False
-    if request.touched_at <= now - EXPIRE_AFTER:
+    is_due = request.due_at is not None and request.due_at > now - _AFTER_ITS_TIME
+    if request.touched_at <= now - EXPIRE_AFTER and not is_due:
         text = f"Nobody has touched it for {EXPIRE_AFTER.days} days."
     elif _are_hours_over(request, now):
         text = "Nobody has decided before its hours were over."

@@ -12,7 +12,13 @@ from scheduler.conf import load_conf
 from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
 from scheduler.services.inbox.mailing import wants_mail
 from scheduler.services.inbox.telling import News, tell
-from scheduler.services.requesting.rights import askers, deciders, deputies_of, may_decide
+from scheduler.services.requesting.rights import (
+    askers,
+    deciders,
+    deputies_of,
+    have_said_yes,
+    may_decide,
+)
 from scheduler.states import KIND_WORDS, NoticeKind, RequestKind, ReviewStep
 
 
@@ -135,11 +141,12 @@ def _who_is_told(request: QuotaRequest, now: datetime) -> set[int]:
     if request.assigned_to is not None and may_decide(request.assigned_to, request):
         return {request.assigned_to.pk}
     step = ReviewStep(request.route[0])
-    people = deciders(step, request.team) - askers(request)
+    out = askers(request) | have_said_yes(request)
+    people = deciders(step, request.team) - out
     if step is ReviewStep.LEAD:
         # Administrators may take it, too; they are told when it comes to them.
         people = people - deciders(ReviewStep.ADMIN, request.team) or people
-    return people | (deputies_of(people, step, request.team, now=now) - askers(request))
+    return people | (deputies_of(people, step, request.team, now=now) - out)
 
 
 def tell_assigned(
