@@ -9,6 +9,7 @@ from scheduler.models import Grant, Notification, NotificationMute, OutboundMail
 from scheduler.services.mailing.ending import notify_of_ends
 from scheduler.services.requesting.asking import submit_request
 from scheduler.services.requesting.reminding import renew_request
+from scheduler.services.sharing.grants import revoke_grant
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
 from tests.requesting import DAY_S, ask, decide
@@ -78,3 +79,14 @@ def test_each_is_told_what_they_can_do_and_where_they_want_it(guarantee, root, t
     assert {one.person for one in told} == {alice, lead}
     remove_member(actor=root, team=team, user=alice)
     assert notify_of_ends(now=at(29 * DAY_S)) == 1
+
+
+def test_the_page_says_what_was_revoked_and_offers_no_renewal_of_it(client, guarantee, root, alice):
+    client.force_login(alice)
+    here = f"/requests/{guarantee.pk}/"
+    page = client.get(here).content.decode()
+    assert ">Renew<" in page and "<dt>Ends</dt>" in page
+    revoke_grant(actor=root, grant_id=guarantee.granted_id, now=at(DAY_S))
+    page = client.get(here).content.decode()
+    assert ">Renew<" not in page
+    assert "<dt>Revoked</dt>" in page and "<dt>Ends</dt>" not in page

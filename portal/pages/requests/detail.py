@@ -81,7 +81,7 @@ def show(
         "may_decide": may_decide,
         "why_not": why_not,
         "may_revoke": is_in_force(found, now) and may_revoke(viewer, found),
-        "may_renew": is_mine and not is_past and found.state in _GRANTED,
+        "may_renew": is_mine and not is_past and _can_be_renewed(found),
         "decisions": decisions,
         "offer": offer,
         "assign_form": _assign_form(viewer, found, now),
@@ -99,6 +99,17 @@ def show(
     is_part = request.GET.get("part") == "whatif"
     template = "requests/_whatif.html" if is_part else "requests/detail.html"
     return render(request, template, {"req": found, **context, **extra}, status=status)
+
+
+def _can_be_renewed(found: QuotaRequest) -> bool:
+    """Whether something was granted and nobody has ended it, or taken its limit away."""
+    if found.state not in _GRANTED:
+        return False
+    if found.granted is not None:
+        return found.granted.revoked_at is None
+    if found.booking is not None:
+        return not found.booking.closed_as
+    return found.budget_id is not None
 
 
 def _last_said(viewer: Any, found: QuotaRequest) -> datetime:
