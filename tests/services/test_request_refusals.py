@@ -168,6 +168,14 @@ class TestWhoHasLeftTheTeam:
         with pytest.raises(Forbidden):
             submit_request(actor=alice, request_id=draft.pk, version=draft.version, now=at(1))
 
+    def test_nothing_is_granted_to_an_archived_project(self, cluster, root, project, alice, lead):
+        asked = ask(alice, project)
+        archive_project(actor=root, project=project)
+        with pytest.raises(Conflict, match="archived") as refused:
+            decide(lead, asked)
+        assert refused.value.code == "archived" and not RequestDecision.objects.exists()
+        assert decide(lead, asked, "deny", reason_code="no_budget").state == "denied"
+
     def test_a_booking_of_the_team_goes_on(self, cluster, root, team, project, alice, lead, leave):
         set_quota(actor=root, owner=team, guaranteed=4)
         hours = {"valid_from": at(7200), "valid_until": at(9000), "pool": cluster.pool}

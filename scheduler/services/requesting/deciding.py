@@ -23,6 +23,7 @@ from scheduler.services.requesting.rights import (
     consents,
     lock_accounts_of,
     locked_row,
+    refuse_archived,
     require_decider,
     stale,
 )  # fmt: skip
@@ -64,12 +65,8 @@ class Offer:
 
     def seen_of(self, request: QuotaRequest) -> QuerySet[WhatIf]:
         """The simulations of just this, the newest first."""
-        return WhatIf.objects.filter(
-            request=request,
-            revision=request.revision,
-            amount=self.amount,
-            valid_until=self.valid_until,
-        )
+        of_it = WhatIf.objects.filter(request=request, revision=request.revision)
+        return of_it.filter(amount=self.amount, valid_until=self.valid_until)
 
 
 def offer_of(request: QuotaRequest) -> Offer:
@@ -257,6 +254,7 @@ def _ask_back(request: QuotaRequest, who: Who, verdict: Verdict, now: datetime) 
 
 def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now: datetime) -> None:
     """On to the next step, or into force."""
+    refuse_archived(request)
     assert verdict.amount is not None
     assert verdict.valid_until is not None
     asked: RequestVersion = request.versions.get(number=request.revision)

@@ -180,6 +180,16 @@ def may_decide(person: User, request: QuotaRequest) -> bool:
     return True
 
 
+def refuse_archived(request: QuotaRequest) -> None:
+    """Raises Conflict where the project has been archived since: nothing can run in it."""
+    if request.project is not None and request.project.is_archived:
+        raise Conflict(
+            f"{request.owner_path} has been archived since this was asked. Deny it, or bring the "
+            "project back first.",
+            code="archived",
+        )
+
+
 def acts_in_place_of(actor: User, step: ReviewStep, team: Team) -> tuple[User, ...]:
     """Those for whom the actor may take this step now."""
     return acting_for(actor, _ACTION[step], team if step is ReviewStep.LEAD else None)
