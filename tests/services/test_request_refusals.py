@@ -99,6 +99,19 @@ def test_a_decision_that_says_nothing_is_refused(cluster, root, project, alice, 
     assert not RequestDecision.objects.exists()
 
 
+def test_another_figure_on_the_same_version_is_not_the_same_again(
+    cluster, root, project, alice, lead
+):
+    asked = ask(alice, project, amount=5)
+    version = asked.version
+    done = decide(lead, asked, "less", amount=4, version=version)
+    assert decide(lead, asked, "less", amount=4, version=version).version == done.version
+    for other in ({"amount": 2}, {"amount": 4, "valid_until": at(DAY_S)}, {"comment": "Why."}):
+        with pytest.raises(Conflict):
+            decide(lead, asked, "less", **{"amount": 4, **other}, version=version)
+    assert RequestDecision.objects.get().amount == 4
+
+
 def test_a_limit_that_was_taken_away_cannot_be_added_to(cluster, root, team, project, alice, lead):
     quota = set_quota(actor=root, owner=team, maximum=2)
     after = decide(lead, ask(alice, team, kind="maximum"))

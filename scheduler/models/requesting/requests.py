@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 
 from django.conf import settings
@@ -223,6 +224,22 @@ class RequestDecision(models.Model):
         if self.policy is None:
             return "usual rules"
         return f"rule {self.policy_id}, version {self.policy_version} {self.policy.scope_words}"
+
+    def says(
+        self,
+        outcome: str,
+        amount: int | None,
+        valid_until: datetime | None,
+        reason_code: str,
+        comment: str,
+    ) -> bool:
+        """Whether it is just this; an amount or end that was left as it is may be any."""
+        if (self.outcome, self.comment) != (outcome, comment):
+            return False
+        if outcome == Outcome.DENY:
+            return self.reason_code == reason_code
+        cut = ((amount, self.amount), (valid_until, self.valid_until))
+        return outcome != Outcome.LESS or all(sent in (None, kept) for sent, kept in cut)
 
     class Meta:
         ordering = ["id"]

@@ -99,7 +99,8 @@ def decide_request(
     now = now or timezone.now()
     request = locked_row(request_id)
     before = request.decisions.filter(version=version).first()
-    if before is not None and before.decided_by_id == actor.pk and before.outcome == outcome:
+    said = (outcome, amount, valid_until, reason_code, comment.strip())
+    if before is not None and before.decided_by_id == actor.pk and before.says(*said):
         return request
     if request.version != version or before is not None:
         raise stale(request)
