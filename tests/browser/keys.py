@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page
 
 _NO_MOUSE = "addEventListener('pointerdown', () => console.error('a mouse was used'), true)"
+_SETTLES_MS = 500
 _LIMIT = 120
 # WCAG 2.2: focus visible (2.4.7) and not obscured (2.4.11). A ring may be drawn by a label or a
 # group around the control; some part of the control itself must be what is on top there.
@@ -41,6 +42,10 @@ def tab_to(target: Locator) -> None:
     page = target.page
     for _ in range(_LIMIT):
         seen = target.evaluate(f"(wanted) => ({_SEEN})(wanted)")
+        if seen["fault"]:
+            # What arrived in this very moment may have moved it.
+            page.wait_for_timeout(_SETTLES_MS)
+            seen = target.evaluate(f"(wanted) => ({_SEEN})(wanted)")
         assert not seen["fault"], f"{page.url} {seen['fault']}"
         if seen["is_there"]:
             return
