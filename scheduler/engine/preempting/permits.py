@@ -135,5 +135,5 @@ def _foresee(gate: Gate, request: Request, account: int, time_limit_s: int) -> N
         gate.running[row] += 1
     for scope, cohorts in gate.concerned(request):
         short = cohorts.shortage(account, milli)
-        if short == gate.shortage(scope, request, account, milli):
+        if short == gate.shortage((scope, cohorts), request, account, milli):
             cohorts.charge(account, milli)

@@ -14,7 +14,7 @@ from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage, whole_gpu
 from scheduler.engine.sharing.holdings import Scope, cohorts_of, jobs_held
 from scheduler.engine.sharing.purse import Purse, worst_case_s
 from scheduler.engine.sharing.tree import Tree
-from scheduler.engine.sharing.within import shortage_within
+from scheduler.engine.sharing.within import Limit, shortage_within
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -120,7 +120,7 @@ class Gate:
         gpus = self._weighed(request, milli) / WHOLE_MILLI
         if any(NONE != self._most_gpus[row] < gpus for row in self.tree.way_up(account)):
             return False
-        if any(self.shortage(s, request, account, more) for s, _ in self.concerned(request)):
+        if any(self.shortage(one, request, account, more) for one in self.concerned(request)):
             return False
         # What it had left is given back as it stops, and what it takes again is reserved anew.
         return self.purse.pays(account, worst_case_s(milli, time_limit_s), request)
@@ -186,7 +186,7 @@ class Gate:
             return found
         borrow: Barrier | None = None
         for scope, cohorts in self.concerned(request):
-            if (shortage := self.shortage(scope, request, account, milli)) is None:
+            if (shortage := self.shortage((scope, cohorts), request, account, milli)) is None:
                 continue
             if shortage.bound is Bound.MAXIMUM:
                 return scope, cohorts, shortage
@@ -231,7 +231,7 @@ class Gate:
                     milli = count * request.gpu_milli * self.weights[model] // WHOLE_MILLI
                     cohorts.charge(account, milli)
 
-    def concerned(self, request: Request) -> list[tuple[Scope, Cohorts]]:
+    def concerned(self, request: Request) -> list[Limit]:
         """The limits that a request may fall under."""
         pool, model = asked = request.pool, request.model
         if asked not in self._concerned:
@@ -242,10 +242,10 @@ class Gate:
             ]
         return self._concerned[asked]
 
-    def shortage(self, scope: Scope, request: Request, account: int, milli: int) -> Shortage | None:
-        """Which limits of the scope keep the account from holding so much more for the request."""
+    def shortage(self, limit: Limit, request: Request, account: int, milli: int) -> Shortage | None:
+        """What of the limit keeps the account from holding so much more for the request."""
         several = self._takes_several[request.model]
-        return shortage_within(scope, self.concerned(request), several, account, milli)
+        return shortage_within(limit, self.concerned(request), several, account, milli)
 
     def _over_cap(self, account: int, milli: int) -> Refusal | None:
         for row in self.tree.way_up(account):

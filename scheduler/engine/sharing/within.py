@@ -8,21 +8,20 @@ from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage
 from scheduler.engine.sharing.holdings import Scope
 from scheduler.engine.snapshot import NONE
 
+# What it is about, and what accounts hold of that.
+Limit = tuple[Scope, Cohorts]
+
 
 def shortage_within(
-    scope: Scope,
-    concerned: Sequence[tuple[Scope, Cohorts]],
-    takes_several: bool,
-    account: int,
-    milli: int,
+    limit: Limit, concerned: Sequence[Limit], takes_several: bool, account: int, milli: int
 ) -> Shortage | None:
-    """What keeps the account from holding so much more within the scope, one of those `concerned`.
+    """What keeps the account from holding so much more within the limit, one of those `concerned`.
 
     Where nobody keeps anything idle, that there is no more is left to the nodes: for a request that
-    `takes_several` models where the scope is one of them, and for what is the account's own by a
+    `takes_several` models where the limit is one of them, and for what is the account's own by a
     limit within this one.
     """
-    cohorts = next(found for one, found in concerned if one == scope)
+    scope, cohorts = limit
     short = cohorts.shortage(account, milli)
     if short is None or short.bound is not Bound.COHORT or cohorts.keeps_idle[short.account]:
         return short
