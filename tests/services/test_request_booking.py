@@ -207,4 +207,4 @@ def test_the_what_if_plays_last_weeks_hours_again_with_fewer_nodes(
     plan_window(actor=root, pool=cluster.pool, from_at=at(7 * DAY_S + HOUR),
                 until_at=at(7 * DAY_S + 4 * HOUR), reason="disks", now=now)  # fmt: skip
     row = simulate(ask_whatif(actor=lead, request=request, now=now), now=now)
-    assert "Only 0 of the 1 nodes are free" in row.answer["booking"]["clash"]
+    assert "Only 0 of the 2 nodes are free" in row.answer["booking"]["clash"]
