@@ -13,6 +13,7 @@ from scheduler.agent.config import (
     NodeIdentity,
     Options,
     choose_work_folder,
+    with_libraries,
 )
 from scheduler.agent.enrol import TOKEN_VARIABLE, checked_name
 from scheduler.states import Isolation
@@ -117,11 +118,10 @@ def options_of(arguments: argparse.Namespace) -> Options:
     state = arguments.state.absolute()
     path_prefix, expose = list(arguments.path_prefix), list(arguments.expose)
     libraries = tuple(str(Path(folder).resolve()) for folder in arguments.library_path)
-    expose += libraries
     if arguments.own_python:
         path_prefix.append(f"{sys.prefix}/bin")
         expose += [sys.prefix, sys.base_prefix]
-    return Options(
+    chosen = Options(
         state=state,
         work=choose_work_folder(state, arguments.work, is_root=os.geteuid() == 0),
         hold_s=min(arguments.hold_s, 20.0),
@@ -136,7 +136,6 @@ def options_of(arguments: argparse.Namespace) -> Options:
         job_uids=arguments.job_uids or None,
         ports=arguments.ports,
         path_prefix=tuple(path_prefix),
-        library_path=libraries,
         expose=tuple(expose),
         allow_file_git=arguments.allow_file_git,
         control_groups=not arguments.no_control_groups,
@@ -147,6 +146,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         data_every_s=arguments.data_every_s,
         sandbox_network=arguments.sandbox_network == "host",
     )
+    return with_libraries(chosen, libraries)
 
 
 def wish_of(arguments: argparse.Namespace) -> NodeIdentity:

@@ -31,7 +31,7 @@ ALONE = {
 def python_with_cuda() -> str:
     """An interpreter of this host that trains on its cards."""
     asked = "import torch, sys; sys.exit(not torch.cuda.is_available())"
-    folders = [*os.environ["PATH"].split(":"), "/usr/bin", "/opt/torch/.venv/bin"]
+    folders = [*os.environ["PATH"].split(":"), "/usr/bin"]
     found = [f"{folder}/python3" for folder in folders if os.access(f"{folder}/python3", os.X_OK)]
     for python in dict.fromkeys([sys.executable, *found]):
         done = subprocess.run([python, "-c", asked], capture_output=True, check=False, timeout=300)
@@ -82,7 +82,7 @@ def _wait_for_steps(stack: LiveStack, job: int, attempt: int, steps: int) -> Non
 def test_paused_and_resumed_torchrun_has_the_losses_of_one_go(
     gpu_stack: LiveStack, uninterrupted: dict[int, float]
 ) -> None:
-    # A fork of the text, so that any user of a job may read it.
+    # The text goes along: the job's own user may not read this checkout.
     run = f"cat > train.py <<'END'\n{SAMPLE.read_text(encoding='utf-8')}\nEND\n"
     run += f"exec {python_with_cuda()} -m torch.distributed.run train.py\n"
     job = gpu_stack.submit(

@@ -29,7 +29,7 @@ _GUIDE = Budget(60, 4, 20)
 _JOBS = Budget(150, 8, 40)
 _COMPOSER = Budget(150, 9, 35)
 # The design names none: it decides as many cycles as a request's preview, which has as much time.
-# Each of five kinds of changes is checked as the change itself would be, by two statements.
+# Each of up to five changes is checked as the change itself would be, by one or two statements.
 _WHAT_HELPS = Budget(250, 17, 35)
 _JOB = Budget(120, 9, 25)
 _LOG = Budget(100, 4, 60)

@@ -93,7 +93,7 @@ def _cuda(gpus: Gpus, uuids: list[str]) -> Finding:
             said = done.stderr.decode("utf-8", "replace").strip()[-_SHOWN:]
             return Finding("cuda", False, f"{uuid}: {said or f'exit code {done.returncode}'}")
     where = f"; jobs find the driver in {', '.join(folders)}" if folders else ""
-    return Finding("cuda", True, f"{len(uuids)} kept what was written to them{where}")
+    return Finding("cuda", True, f"{len(uuids)} x memory written and read back{where}")
 
 
 def _disk(state: Path) -> Finding:
