@@ -36,7 +36,8 @@ from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.mailing import ending, sending
 from scheduler.services.nodes import credentials
-from scheduler.services.requesting import reminding, whatif
+from scheduler.services.requesting import reminding
+from scheduler.services.requesting.foreseeing import whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios, waiting
 from scheduler.services.timeline import days, hours

@@ -6,7 +6,9 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEvent
-from scheduler.models import Pool
+from scheduler.models import OutboundMail, Pool, QuotaRequest
+from scheduler.services.sharing.limits import set_quota
+from tests import requesting
 from tests.api.conftest import problem_of
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +41,25 @@ def test_an_operator_sets_a_quota_and_its_team_sees_it(
         call.client.delete(f"/api/v1/rules/quotas/{quota['id']}/", **call.headers).status_code
         == 204
     )
+
+
+@pytest.mark.parametrize("way", ["revoke", "remove"])
+def test_whoever_had_asked_is_told_when_it_ends_here(
+    cluster, program, operator, root, lead, alice, team, project, way
+):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    asked = requesting.ask(alice, project, now=timezone.now())
+    done = requesting.decide(lead, asked, now=timezone.now())
+    call = program(operator)
+    if way == "revoke":
+        assert call.post(f"/rules/grants/{done.granted_id}/revoke/").status_code == 200
+    else:
+        address = f"/api/v1/rules/quotas/{done.granted.quota_id}/"
+        assert call.client.delete(address, **call.headers).status_code == 204
+    told = QuotaRequest.objects.get(pk=done.pk)
+    assert told.version == done.version + 1
+    assert told.events.last().kind == "revoked"
+    assert OutboundMail.objects.filter(person=alice, subject__endswith="was revoked").count() == 1
 
 
 def test_who_is_no_operator_sets_nothing(cluster, program, alice, lead, team):

@@ -43,8 +43,8 @@ from scheduler.services.inbox import choose_kind, mute
 from scheduler.services.jobs import submit_job
 from scheduler.services.kept.pruning import set_retention
 from scheduler.services.kept.reports import ask_report_file
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.requesting.policies import set_request_policy
-from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.past_use import count_past_use
 from scheduler.services.sharing.policies import set_policy, set_pool_policy
 from scheduler.services.sites.datasets import set_copy, set_dataset

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.models import WhatIf
-from scheduler.services.requesting.whatif import ask_whatif
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, requesting, scenes
 

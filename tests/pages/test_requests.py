@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import Role, User
 from scheduler.models import Booking, Grant, QuotaRequest, RequestEvent, WhatIf
 from scheduler.services.requesting.asking import revise_request
-from scheduler.services.requesting.whatif import ask_whatif
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, requesting, scenes
 
@@ -267,3 +267,23 @@ def test_small_asks_are_approved_together_and_large_ones_one_by_one(
             "/approvals/approve/", {"request": ["x", "1.x"]}, follow=True
         ).content.decode()
     )
+
+
+def test_the_inbox_shows_what_is_on_the_table(client, cluster, root, alice, lead, team, project):
+    """A lead made one GPU of five: that is what the next step agrees to, and it is a small ask."""
+    set_quota(actor=root, owner=team, guaranteed=4)
+    now = timezone.now()
+    wish = {"amount": 5, "pool": cluster.pool, "now": now}
+    asked = requesting.ask(alice, project, **wish)
+    row = ask_whatif(actor=lead, request=asked, now=now)
+    teams = [{"name": "vision", "is_news": True, "p90_s": [10, 500], "p50_s": [1, 2], "jobs": 9}]
+    WhatIf.objects.filter(pk=row.pk).update(progress="done", answer={"teams": teams})
+    assert asked.route == ["lead", "admin"]
+    requesting.decide(lead, asked, "less", amount=1, now=now)
+    client.force_login(root)
+    page = client.get("/approvals/").content.decode()
+    assert '1 <span class="muted">of 5</span>' in page
+    # What five would do was simulated, and what one would do was not.
+    assert "not simulated" in page
+    asked.refresh_from_db()
+    assert f'value="{asked.pk}.{asked.version}"' in page

@@ -28,7 +28,7 @@ from portal.management import seeding
 from portal.management.demo.people import people
 from portal.management.demo.plan import DAY_S, GPUS, RECENT_DAYS, draw_plan
 from scheduler.models import DayOfUse, DaysCounted, Device, Job, Period, QuotaRequest
-from scheduler.selectors.requesting.lists import waiting_for
+from scheduler.selectors.requesting import waiting_for
 from scheduler.services.books import verify_ledger
 from scheduler.services.demo.removing import remove_demo
 from scheduler.services.errors import Conflict, NotFound

@@ -9,7 +9,7 @@ import pytest
 from accounts.services import create_team, move_team
 from scheduler.models import Job
 from scheduler.selectors.traces import window_of
-from scheduler.services.requesting.replaying import teams_today
+from scheduler.services.requesting.foreseeing.replaying import teams_today
 from scheduler.services.sharing.limits import set_quota, set_weight
 from scheduler.services.sharing.policies import set_policy
 from scheduler.services.simulating.scenarios import ask_scenario, simulate_scenarios

@@ -12,9 +12,9 @@ from scheduler.models import Booking, Job, MaintenanceWindow, OutboundMail, Quot
 from scheduler.services.bookings import cancel_booking, plan_booking
 from scheduler.services.bookings.requested import shape_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif, simulate
 from scheduler.services.requesting.granting import is_in_force, revoke_granted
 from scheduler.services.requesting.reminding import renew_request, tend_requests
-from scheduler.services.requesting.whatif import ask_whatif, simulate
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.sites.windows import plan_window

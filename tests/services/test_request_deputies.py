@@ -15,9 +15,9 @@ from scheduler.selectors.requesting import get_visible_request, inbox_of
 from scheduler.services.errors import Forbidden, NotFound
 from scheduler.services.requesting.asking import comment_on_request
 from scheduler.services.requesting.assigning import people_to_assign
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.requesting.reminding import tend_requests
 from scheduler.services.requesting.rights import may_decide
-from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, scenes
 from tests.requesting import ask, decide

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.services.requesting import whatif
 from scheduler.services.requesting.asking import revise_request, submit_request
+from scheduler.services.requesting.foreseeing import whatif
 from tests import scenes
 from tests.requesting import DAY_S, WORDS, ask, decide
 from tests.scenes import at

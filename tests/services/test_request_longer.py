@@ -13,9 +13,9 @@ from scheduler.money import MOST_MONEY, from_steps
 from scheduler.services.budgets.renewing import renew_budget
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.asking import submit_request, withdraw_request
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif, simulate
 from scheduler.services.requesting.granting import revoke_granted
 from scheduler.services.requesting.reminding import renew_request, tend_requests
-from scheduler.services.requesting.whatif import ask_whatif, simulate
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.grants import revoke_grant
 from scheduler.services.sharing.limits import set_quota

@@ -19,9 +19,9 @@ from scheduler.services.requesting.asking import (
     submit_request,
     withdraw_request,
 )
+from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.requesting.granting import may_revoke, revoke_granted
 from scheduler.services.requesting.policies import set_request_policy
-from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, scenes
@@ -236,3 +236,18 @@ class TestWhoHasLeftTheTeam:
         appoint_bookkeeper(actor=root, user=reader)
         client.force_login(reader)
         assert "used in 90 days" in client.get(here).content.decode()
+
+
+def test_the_same_sent_again_is_granted_once(cluster, root, team, project, alice, lead):
+    """A rule granted it, and its reply was lost. Once it is revoked, this is another ask."""
+    set_quota(actor=root, owner=team, guaranteed=2)
+    set_request_policy(actor=root, kind="guaranteed", auto_up_to=2, now=at(0))
+    done = ask(alice, project, amount=2)
+    assert done.state == "approved"
+    with pytest.raises(Conflict, match=rf"{done} asked for just this") as refused:
+        ask(alice, project, amount=2, now=at(60))
+    assert refused.value.facts == {"request": done.pk}
+    assert QuotaRequest.objects.count() == 1
+    revoke_granted(actor=root, request_id=done.pk, version=done.version, now=at(90))
+    # What a rule gave away lately counts for it, given back or not.
+    assert ask(alice, project, amount=2, now=at(120)).state == "lead_review"

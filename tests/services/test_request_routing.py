@@ -247,11 +247,12 @@ def test_what_is_asked_for_in_parts_counts_together(ruled, root, project, alice)
     """For thirty days and the whole team; then the rule agrees again."""
     set_request_policy(actor=root, kind="guaranteed", auto_up_to=1, now=at(0))
     assert ask(alice, project, amount=1).state == "approved"
-    part = ask(alice, project, amount=1)
+    part = ask(alice, project, amount=1, justification="The other half of the same run.")
     assert part.state == "lead_review"
     withdraw_request(actor=alice, request_id=part.pk, version=part.version, now=at(0))
     RequestDecision.objects.update(at=at(0) - timedelta(days=30))
-    assert ask(alice, project, amount=1).state == "approved"
+    later = ask(alice, project, amount=1, justification="The other half, a month later.")
+    assert later.state == "approved"
 
 
 @pytest.mark.parametrize("why", ["more", "beyond", "own", "any kind", "dear", "newer"])

@@ -11,8 +11,8 @@ from django.utils import timezone
 from accounts.services import move_team
 from scheduler.models import Headroom, Job, Quota, WhatIf
 from scheduler.services.errors import Forbidden
-from scheduler.services.requesting import whatif
-from scheduler.services.requesting.replaying import Question
+from scheduler.services.requesting.foreseeing import whatif
+from scheduler.services.requesting.foreseeing.replaying import Question
 from scheduler.services.rows import claims
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant

@@ -18,8 +18,9 @@ from portal.pages.access import page, told_of, viewer_of
 from portal.pages.requests.detail import show
 from scheduler.models import QuotaRequest
 from scheduler.selectors import requesting as select
-from scheduler.services.requesting import asking, reminding, whatif
+from scheduler.services.requesting import asking, reminding
 from scheduler.services.requesting.assigning import assign_request
+from scheduler.services.requesting.foreseeing import whatif
 from scheduler.services.requesting.granting import revoke_granted
 from scheduler.states import RequestState
 

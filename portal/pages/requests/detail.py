@@ -20,9 +20,9 @@ from scheduler.models import QuotaRequest, RequestVersion
 from scheduler.selectors import requesting as select
 from scheduler.services.requesting.assigning import may_assign, people_to_assign
 from scheduler.services.requesting.deciding import decide_request, offer_of
+from scheduler.services.requesting.foreseeing.standing import Standing, standing_of
 from scheduler.services.requesting.granting import is_in_force, may_revoke
 from scheduler.services.requesting.rights import has_part, require_decider
-from scheduler.services.requesting.standing import Standing, standing_of
 from scheduler.states import (
     FINAL_REQUEST_STATES,
     KIND_WORDS,

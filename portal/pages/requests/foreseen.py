@@ -15,8 +15,8 @@ from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.bookings.requested import Fit, fit_of
 from scheduler.services.requesting.amounts import Cost, cost_of_asking
 from scheduler.services.requesting.checks import Ask, check_ask
-from scheduler.services.requesting.replaying import Question
-from scheduler.services.requesting.whatif import estimate
+from scheduler.services.requesting.foreseeing.replaying import Question
+from scheduler.services.requesting.foreseeing.whatif import estimate
 from scheduler.states import GPU_KINDS, RequestKind
 
 

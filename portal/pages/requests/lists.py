@@ -24,8 +24,8 @@ from scheduler.selectors import requesting as select
 from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
 from scheduler.selectors.requesting.cancels import SeenCancel, seen_cancels
 from scheduler.services.requesting.asking import ask_for_quota
-from scheduler.services.requesting.deciding import decide_request
-from scheduler.services.requesting.standing import offered_to, standing_of
+from scheduler.services.requesting.deciding import decide_request, offer_of
+from scheduler.services.requesting.foreseeing.standing import offered_to, standing_of
 from scheduler.states import KIND_WORDS, Outcome, RequestKind, RequestState
 
 _MOST_AT_ONCE = 50
@@ -105,8 +105,7 @@ def approve_several(request: HttpRequest) -> HttpResponseBase:
             continue
         try:
             found = select.get_visible_request(viewer, int(number))
-            asked = found.versions.get(number=found.revision)
-            if not select.is_small(found, asked):
+            if not select.is_small(found, offer_of(found).amount):
                 raise Conflict("Open it and decide there: it is not a small one.")
             decide_request(
                 actor=viewer,

@@ -1,17 +1,19 @@
 """Requests for quota, for a viewer."""
 
 from scheduler.selectors.requesting.lists import (
-    SMALL_GPUS,
-    InboxRow,
     get_request_to_read,
     get_visible_request,
-    inbox_of,
-    is_small,
     my_requests,
     read_history,
     sees_all,
     used_lately,
     visible_requests,
+)
+from scheduler.selectors.requesting.waiting import (
+    SMALL_GPUS,
+    InboxRow,
+    inbox_of,
+    is_small,
     waiting_for,
 )
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import (
     Case,
-    Exists,
     OuterRef,
     Prefetch,
     Q,
@@ -24,17 +22,14 @@ from accounts.models import User
 from accounts.models.rows import as_rows, moment_in, rows_in
 from accounts.permissions import acting_for, can, team_ids_acted_for, teams_visible_to
 from scheduler.models import (
-    Quota,
     QuotaRequest,
     RequestDecision,
     RequestEvent,
     RequestVersion,
     UsageEntry,
-    WhatIf,
 )
-from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
 from scheduler.selectors.ordered.ordering import NUMBER, Column, in_order
-from scheduler.states import GPU_KINDS, OPEN_REQUEST_STATES, REVIEW_STATES, Outcome, RequestState
+from scheduler.states import RequestState
 
 _VERSION = (
     "id",
@@ -47,37 +42,8 @@ _VERSION = (
     "written_at",
 )
 _USED_OVER = timedelta(days=90)
-# Up to so many GPUs an ask is small.
-SMALL_GPUS = 4
 # Whoever runs the cluster, keeps its books or audits it sees what is asked of it.
 _SEE_ALL = ("administer", "operate", "read_books", "read_audit")
-
-
-@dataclass(frozen=True, slots=True)
-class InboxRow:
-    """A request that waits; `urgency`: late, soon or empty; `is_mine`: the viewer may decide.
-
-    `use`: the quota it adds to, None for none; `slower`: how many teams would wait longer, as last
-    simulated, None for never.
-    """
-
-    request: QuotaRequest
-    asked: RequestVersion
-    urgency: str
-    is_mine: bool
-    use: Quota | None = None
-    slower: int | None = None
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it may be agreed to with others, without a look at each."""
-        return is_small(self.request, self.asked)
-
-
-def is_small(request: QuotaRequest, asked: RequestVersion) -> bool:
-    """Few GPUs, and nobody else has to agree after this step."""
-    few = request.kind in GPU_KINDS and asked.amount <= SMALL_GPUS
-    return few and len(request.route) == 1 and request.state in REVIEW_STATES
 
 
 def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
@@ -99,10 +65,11 @@ def _others(viewer: User) -> Q:
     if sees_all(viewer):
         # Not an empty Q: OR with that one would leave it out instead of letting all through.
         return ~Q(pk__in=[])
-    return Q(team__in=teams_visible_to(viewer, "approve_requests").values("pk")) | _lent(viewer)
+    led = teams_visible_to(viewer, "approve_requests").values("pk")
+    return Q(team__in=led) | lent_reviews(viewer)
 
 
-def _lent(viewer: User) -> Q:
+def lent_reviews(viewer: User) -> Q:
     """Reviews in which others let the viewer act in their place."""
     lent = team_ids_acted_for(viewer, "approve_requests")
     of_it = Q() if lent is None else Q(team__in=lent)
@@ -179,107 +146,11 @@ def my_requests(
 ) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
     """The viewer's own with the version in force, by a column; one statement."""
     mine = visible_requests(viewer).filter(asked_by=viewer)
-    return _with_versions(in_order(mine, column, falls=falls))
+    return with_versions(in_order(mine, column, falls=falls))
 
 
-def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
-    """Open requests whose step the viewer may take; nobody takes a step for what they asked for."""
-    steps = _lent(viewer)
-    if can(viewer, "decide_requests", None):
-        # They may take a lead's step, too, but it waits for a lead until its time is over.
-        steps |= Q(state=RequestState.ADMIN_REVIEW)
-    else:
-        teams = teams_visible_to(viewer, "approve_requests").values("pk")
-        steps |= Q(state=RequestState.LEAD_REVIEW, team__in=teams)
-    if can(viewer, "decide_spending", None):
-        steps |= Q(state=RequestState.FINANCE_REVIEW)
-    agreed = RequestDecision.objects.filter(
-        request=OuterRef("pk"),
-        revision=OuterRef("revision"),
-        decided_by=viewer,
-        outcome__in=(Outcome.APPROVE, Outcome.LESS),
-    )
-    wrote = RequestVersion.objects.filter(request=OuterRef("pk"), written_by=viewer)
-    return QuotaRequest.objects.filter(steps).exclude(Exists(agreed)).exclude(Exists(wrote))
-
-
-def inbox_of(
-    viewer: User,
-    column: Column = REQUEST_COLUMNS["due"],
-    *,
-    mine_only: bool,
-    now: datetime,
-    is_assigned: bool = False,
-    falls: bool = False,
-) -> Sequence[InboxRow]:
-    """What waits by a column, the most urgent first: for the viewer, or all the viewer may see.
-
-    `is_assigned`: of these only what was handed to the viewer by name.
-    """
-    waiting = waiting_for(viewer)
-    rows = visible_requests(viewer).filter(state__in=OPEN_REQUEST_STATES)
-    rows = rows.exclude(state=RequestState.DRAFT)
-    if mine_only:
-        rows = rows.filter(pk__in=waiting.order_by().values("pk"))
-    else:
-        rows = rows.annotate(is_mine=Exists(waiting.filter(pk=OuterRef("pk"))))
-    if is_assigned:
-        rows = rows.filter(assigned_to=viewer)
-    found = _with_versions(in_order(rows, column, falls=falls))
-    uses, slower = _uses(found), _slower(found)
-    return [
-        InboxRow(
-            request,
-            asked,
-            _urgency(request, now),
-            mine_only or getattr(request, "is_mine", False),
-            uses.get(_scope_of(request)),
-            slower.get((request.pk, request.revision)),
-        )
-        for request, asked in found
-    ]
-
-
-_Scope = tuple[str, int | None, str]
-
-
-def _scope_of(request: QuotaRequest) -> _Scope:
-    owner = f"team:{request.team_id}"
-    if request.project_id is not None:
-        owner = f"project:{request.project_id}"
-    return owner, request.pool_id, request.gpu_model
-
-
-def _uses(rows: Sequence[tuple[QuotaRequest, RequestVersion]]) -> dict[_Scope, Quota]:
-    """The quotas of just these accounts, pools and models; one query."""
-    keys = {_scope_of(request)[0] for request, _ in rows}
-    quotas = Quota.objects.filter(account__key__in=keys).select_related("account")
-    return {(one.account.key, one.pool_id, one.gpu_model): one for one in quotas}
-
-
-def _slower(rows: Sequence[tuple[QuotaRequest, RequestVersion]]) -> dict[tuple[int, int], int]:
-    """By request and revision how many teams the last simulation lets wait longer; one query."""
-    done = WhatIf.objects.filter(request__in=[one.pk for one, _ in rows], progress="done")
-    return {
-        (request, revision): sum(
-            bool(team["is_news"]) and team["p90_s"][-1] > team["p90_s"][0]
-            for team in answer["teams"]
-        )
-        for request, revision, answer in done.order_by("id").values_list(
-            "request_id", "revision", "answer"
-        )
-    }
-
-
-def _urgency(request: QuotaRequest, now: datetime) -> str:
-    if request.due_at is None or request.step_at is None:
-        return ""
-    if now >= request.due_at:
-        return "late"
-    return "soon" if now >= request.step_at + (request.due_at - request.step_at) / 2 else ""
-
-
-def _with_versions(rows: QuerySet[QuotaRequest]) -> list[tuple[QuotaRequest, RequestVersion]]:
+def with_versions(rows: QuerySet[QuotaRequest]) -> list[tuple[QuotaRequest, RequestVersion]]:
+    """Each with the version in force; one statement."""
     version = RequestVersion.objects.filter(request=OuterRef("pk"), number=OuterRef("revision"))
     asked = as_rows(version, "amount", "valid_from", "valid_until", "justification")
     return [(one, _version(one, one.asked)) for one in rows.annotate(asked=asked)]

@@ -6,27 +6,23 @@ from dataclasses import replace
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
 from scheduler.models import Pool, QuotaRequest, RequestEvent, RequestVersion
 from scheduler.selectors.requesting.rules import routing_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.services.requesting.checks import LONGEST_WORDS, Ask, check_ask
+from scheduler.services.requesting.checks import LONGEST_WORDS, Ask, check_ask, check_open
 from scheduler.services.requesting.rights import asks, locked_request, may_ask, require_part
 from scheduler.services.requesting.routing import begin_review, enter_step
 from scheduler.services.requesting.timeline import note, tell_deciders
 from scheduler.services.transitions import move_request
 from scheduler.states import (
     FINAL_REQUEST_STATES,
-    OPEN_REQUEST_STATES,
     RequestKind,
     RequestState,
     ReviewStep,
 )
-
-MOST_OPEN = 20
 
 
 @transaction.atomic
@@ -51,18 +47,12 @@ def ask_for_quota(
         raise NotFound("There is no such team or project for you to ask for.")
     if kind not in set(RequestKind):
         raise Invalid(f"Choose one of {', '.join(RequestKind)}.", field="kind")
-    ask = Ask(
-        owner,
-        RequestKind(kind),
-        pool,
-        gpu_model.strip(),
-        amount,
-        valid_from,
-        valid_until,
-        justification.strip(),
-    )
+    times, words = (valid_from, valid_until), justification.strip()
+    ask = Ask(owner, RequestKind(kind), pool, gpu_model.strip(), amount, *times, words)
     check_ask(actor, ask, most_days=routing_of(kind).most_days, now=now)
-    _check_open(actor, ask)
+    # Twice at once would be two, neither of which sees the other.
+    User.objects.select_for_update(no_key=True).get(pk=actor.pk)
+    check_open(actor, ask, now=now)
     team = owner.team if isinstance(owner, Project) else owner
     request = QuotaRequest.objects.create(
         team=team,
@@ -247,26 +237,6 @@ def _mine_to_go_on(actor: User, request_id: int, version: int) -> QuotaRequest:
             "ask."
         )
     return request
-
-
-def _check_open(actor: User, ask: Ask) -> None:
-    mine = QuotaRequest.objects.filter(asked_by=actor, state__in=OPEN_REQUEST_STATES)
-    if mine.count() >= MOST_OPEN:
-        raise Invalid(f"You have {MOST_OPEN} open requests. Withdraw one first.", field="owner")
-    same = mine.filter(kind=ask.kind, pool=ask.pool, gpu_model=ask.gpu_model)
-    if isinstance(ask.owner, Project):
-        same = same.filter(project=ask.owner)
-    else:
-        same = same.filter(team=ask.owner, project=None)
-    if ask.kind is RequestKind.RESERVATION:
-        same = same.filter(
-            versions__number=F("revision"),
-            versions__valid_from__lt=ask.valid_until,
-            versions__valid_until__gt=ask.valid_from,
-        )
-    other = same.first()
-    if other is not None:
-        raise Invalid(f"{other} asks for the same and is open. Revise that one.", field="kind")
 
 
 def _require_open(request: QuotaRequest) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
 from scheduler.conf import load_conf
-from scheduler.models import Device, Pool, Quota
+from scheduler.models import Device, Pool, Quota, QuotaRequest
 from scheduler.money import MOST_MONEY, STEPS
 from scheduler.services.bookings.requested import fit_of
-from scheduler.services.errors import Invalid
+from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.amounts import (
     BUDGET_KINDS,
     FIELD_OF,
@@ -24,11 +25,14 @@ from scheduler.services.rows.counters import room_for_more
 from scheduler.services.sharing.budgets import MOST_GPU_HOURS
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
 from scheduler.services.submitting.longest import longest_on_the_way
-from scheduler.states import RequestKind
+from scheduler.states import OPEN_REQUEST_STATES, Outcome, RequestKind
 
 SHORTEST_WORDS, LONGEST_WORDS = 10, 4096
 # A form takes its time; what begins "now" may lie so far back when it arrives.
 _PAST = timedelta(minutes=15)
+# Whoever saw no reply sends it again within so long.
+_JUST_NOW = timedelta(minutes=10)
+MOST_OPEN = 20
 _AHEAD = timedelta(days=730)
 _LIMIT_WORDS = {RequestKind.BORROW: "borrow limit", RequestKind.WALLTIME: "longest time"}
 
@@ -196,4 +200,51 @@ def _check_longest(ask: Ask, own: int, start: datetime) -> None:
             f"{own} hours and {ask.amount} more go beyond the {above[1]} of the account above; "
             f"{instead} more for the account above first.",
             field="amount",
+        )
+
+
+def check_open(actor: User, ask: Ask, *, now: datetime) -> None:
+    """What this person asks for beside it. Raises Invalid for the same once more, while it is open,
+    and for too many; Conflict for what was granted just now.
+    """
+    mine = QuotaRequest.objects.filter(asked_by=actor)
+    opened = mine.filter(state__in=OPEN_REQUEST_STATES)
+    if opened.count() >= MOST_OPEN:
+        raise Invalid(f"You have {MOST_OPEN} open requests. Withdraw one first.", field="owner")
+    alike = Q(kind=ask.kind, pool=ask.pool, gpu_model=ask.gpu_model)
+    if isinstance(ask.owner, Project):
+        alike &= Q(project=ask.owner)
+    else:
+        alike &= Q(team=ask.owner, project=None)
+    _refuse_again(mine.filter(alike), ask, now)
+    same = opened.filter(alike)
+    if ask.kind is RequestKind.RESERVATION:
+        same = same.filter(
+            versions__number=F("revision"),
+            versions__valid_from__lt=ask.valid_until,
+            versions__valid_until__gt=ask.valid_from,
+        )
+    other = same.first()
+    if other is not None:
+        raise Invalid(f"{other} asks for the same and is open. Revise that one.", field="kind")
+
+
+def _refuse_again(alike: QuerySet[QuotaRequest], ask: Ask, now: datetime) -> None:
+    """Raises Conflict for what a rule has granted just now: its reply may have been lost."""
+    before = alike.filter(
+        created_at__gt=now - _JUST_NOW,
+        decisions__decided_by=None,
+        decisions__outcome=Outcome.APPROVE,
+        granted__revoked_at=None,
+        versions__number=F("revision"),
+        versions__amount=ask.amount,
+        versions__justification=ask.justification,
+        versions__valid_until__range=(ask.valid_until - _JUST_NOW, ask.valid_until + _JUST_NOW),
+    ).first()
+    if before is not None:
+        raise Conflict(
+            f"{before} asked for just this, and a rule has granted it. To ask for as much again, "
+            "give another reason.",
+            code="asked_again",
+            facts={"request": before.pk},
         )

@@ -30,6 +30,7 @@ from scheduler.services.requesting.amounts import (
     budget_at,
     quota_for,
 )
+from scheduler.services.requesting.ending import say_revoked
 from scheduler.services.requesting.rights import asks, locked_request, locked_row, owner_of
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
 from scheduler.services.rows.counters import room_for_more
@@ -215,10 +216,7 @@ def revoke_granted(
         raise Forbidden("Only those who may set such a limit or budget by hand end this.")
     if request.granted_id is not None:
         revoke_grant(actor=actor, grant_id=request.granted_id, now=now)
-        QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
-        request.refresh_from_db()
-        note(request, "revoked", actor=actor, now=now)
-        tell_asker(request, "was revoked", "What runs goes on.", now=now)
+        say_revoked(request, actor, "What runs goes on.", now=now)
         return request
     if request.booking_id is not None:
         _give_back(request, actor, now)

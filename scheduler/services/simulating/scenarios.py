@@ -20,7 +20,7 @@ from scheduler.engine.policy import Order, PlacementRule, Policy
 from scheduler.models import Pool, PoolRule, Scenario
 from scheduler.selectors.traces import Window, pools_with_gpus, window_of
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.requesting.replaying import (
+from scheduler.services.requesting.foreseeing.replaying import (
     MOST_JOBS,
     models_of,
     replayable_policy,

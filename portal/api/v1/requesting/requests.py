@@ -41,8 +41,8 @@ from scheduler.services.requesting import (
     deciding,
     granting,
     reminding,
-    whatif,
 )
+from scheduler.services.requesting.foreseeing import whatif
 from scheduler.states import RequestKind
 
 _USUAL = timedelta(days=90)

@@ -21,8 +21,9 @@ from portal.api.v1.rules.shapes import (
 from scheduler.selectors import sharing as select
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services.errors import NotFound
-from scheduler.services.sharing.grants import add_grant, revoke_grant
-from scheduler.services.sharing.limits import remove_quota, set_quota
+from scheduler.services.requesting.ending import remove_and_tell, revoke_and_tell
+from scheduler.services.sharing.grants import add_grant
+from scheduler.services.sharing.limits import set_quota
 
 
 class QuotaList(ApiView):
@@ -63,7 +64,7 @@ class QuotaByNumber(ApiView):
     def delete(self, request: Request, pk: int) -> Response:
         actor = viewer_of(request)
         quota = select.get_visible_quota(actor, min(pk, 2**63 - 1))
-        remove_quota(actor=actor, quota_id=quota.pk)
+        remove_and_tell(actor=actor, quota_id=quota.pk)
         return Response(status=204)
 
 
@@ -90,5 +91,5 @@ class GrantRevoke(ApiView):
     @operation("grants_revoke", "Revoke a grant (operators)", scope="nodes:write", reply=GrantShape)
     def post(self, request: Request, pk: int) -> Response:
         body_of(request)
-        grant = revoke_grant(actor=viewer_of(request), grant_id=min(pk, 2**63 - 1))
+        grant = revoke_and_tell(actor=viewer_of(request), grant_id=min(pk, 2**63 - 1))
         return Response(show_grant(grant))

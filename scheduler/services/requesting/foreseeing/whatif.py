@@ -19,7 +19,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Job, QuotaRequest, WhatIf
 from scheduler.services.requesting.deciding import offer_of
-from scheduler.services.requesting.replaying import (
+from scheduler.services.requesting.foreseeing.replaying import (
     MOST_JOBS,
     MOST_JOBS_AT_ONCE,
     USUAL_DAYS,
@@ -27,8 +27,8 @@ from scheduler.services.requesting.replaying import (
     Question,
     replay_past,
 )
+from scheduler.services.requesting.foreseeing.standing import money_and_room
 from scheduler.services.requesting.rights import owner_of, require_part
-from scheduler.services.requesting.standing import money_and_room
 from scheduler.services.rows import claims
 from scheduler.states import REPLAYED_KINDS, RequestKind
 

@@ -20,7 +20,7 @@ from scheduler.selectors.sharing.promised.capacity import most_promised
 from scheduler.services.bookings.requested import booked_then, fit_of
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import S_PER_HOUR, budget_at, cost_of_asking
-from scheduler.services.requesting.replaying import Question, gpus_in_service
+from scheduler.services.requesting.foreseeing.replaying import Question, gpus_in_service
 from scheduler.services.sharing.effective import Effective, quotas_in_force
 from scheduler.states import RequestKind
 

@@ -1,0 +1,1 @@
+"""What a request would do and cost: where its owner stands, and the past replayed with it."""
