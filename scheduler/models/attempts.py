@@ -7,7 +7,7 @@ from django.db import models
 from accounts.models import Project
 from scheduler.models.cluster import Device, Node
 from scheduler.models.jobs import Job
-from scheduler.states import END_RULES, AttemptState, EndReason, FailureClass
+from scheduler.states import END_RULES, UNHEARD_NODES, AttemptState, EndReason, FailureClass
 
 # Ends that speak against the node, not against the program nor an operator.
 NODE_FAULTS = sorted(
@@ -242,12 +242,14 @@ class OutputFile(models.Model):
 
     @property
     def word(self) -> str:
-        """Its state: whole, arriving, refused or pruned."""
+        """Its state: whole, arriving, away (on a node that is not heard), refused or pruned."""
         if self.pruned_at is not None:
             return "pruned"
         if self.problem:
             return "refused"
-        return "whole" if self.completed_at is not None else "arriving"
+        if self.completed_at is not None:
+            return "whole"
+        return "away" if self.placement.node.state in UNHEARD_NODES else "arriving"
 
     @property
     def folder(self) -> str:

@@ -41,6 +41,10 @@ class NodeState(StrEnum):
     RETIRED = "retired"
 
 
+# Of these nothing comes until they are heard again, if they ever are.
+UNHEARD_NODES = frozenset({NodeState.SILENT, NodeState.LOST, NodeState.RETIRED})
+
+
 class BookingState(StrEnum):
     """What a booking is. RELEASED: nobody used it, so it was given back."""
 

@@ -83,6 +83,14 @@ def test_what_is_still_on_its_way_is_named(portal_is, tmp_path, capsys):
     assert json.loads(err)["details"] == ["out/1"]
 
 
+def test_what_is_on_a_node_that_is_not_heard_is_named(portal_is, tmp_path, capsys):
+    portal_is(portal("whole", "away"))
+    assert download(tmp_path) == TRY_AGAIN
+    out, err = capsys.readouterr()
+    assert "out/1" not in out
+    assert "1 of 2 files are on a node that is not heard" in err and "operator" in err
+
+
 def test_other_bytes_leave_nothing(portal_is, tmp_path, capsys):
     portal_is(portal("whole", digest="0" * 64))
     assert download(tmp_path) == USAGE

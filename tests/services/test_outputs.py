@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.core.files.storage import default_storage
 
-from scheduler.models import Attempt, OutputFile
+from scheduler.models import Attempt, Node, OutputFile
 from scheduler.selectors.kept.outputs import get_output, outputs_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, LogGap, NotFound
 from scheduler.services.kept.outputs import append_output, read_parts, take_output_list
@@ -44,7 +44,7 @@ def told(*named: tuple[str, bytes]) -> OutputList:
     )
 
 
-def test_a_file_arrives_in_parts_and_goes_on_where_it_stopped(cluster, attempt, alice):
+def test_a_file_arrives_in_parts_and_goes_on_where_it_stopped(cluster, attempt, alice, client):
     who = {"node": cluster.node(1), "fence": attempt.pk, "rank": 0}
     (wish,) = take_output_list(**who, found=told(("model/last.pt", LONG))).wanted
     assert (wish.name, wish.offset) == ("model/last.pt", 0)
@@ -59,6 +59,15 @@ def test_a_file_arrives_in_parts_and_goes_on_where_it_stopped(cluster, attempt, 
     assert outputs_of(alice, attempt.job).is_arriving
     with pytest.raises(Conflict, match="not arrived"):
         get_output(alice, attempt.job, wish.number)
+    # Nothing is on its way from a node that is gone.
+    Node.objects.filter(pk=cluster.node(1).pk).update(state="lost")
+    gone = outputs_of(alice, attempt.job)
+    assert (gone.is_arriving, gone.away) == (False, (cluster.node(1).name,))
+    client.force_login(alice)
+    page = client.get(f"/jobs/{attempt.job_id}/files/").content.decode()
+    assert f"some are on {cluster.node(1).name}, which is not heard" in page
+    assert "on their way" not in page
+    Node.objects.filter(pk=cluster.node(1).pk).update(state="ready")
     # The agent was started again and lists anew.
     (again,) = take_output_list(**who, found=told(("model/last.pt", LONG))).wanted
     assert (again.number, again.offset) == (wish.number, OUTPUT_PART)

@@ -21,7 +21,7 @@ _MAX = 2**53
 
 
 class OutputShape(serializers.Serializer[Any]):
-    """A file by its name below the folder. `state`: whole, arriving, refused or pruned."""
+    """A file by its name below the folder. `state`: whole, arriving, away, refused or pruned."""
 
     id = serializers.IntegerField()
     rank = serializers.IntegerField()
@@ -29,7 +29,9 @@ class OutputShape(serializers.Serializer[Any]):
     name = serializers.CharField()
     size = serializers.IntegerField()
     sha256 = serializers.CharField()
-    state = serializers.CharField(help_text="whole, arriving, refused or pruned")
+    state = serializers.CharField(
+        help_text="whole, arriving, away (on a node that is not heard), refused or pruned"
+    )
     problem = serializers.CharField()
     completed_at = serializers.DateTimeField(allow_null=True)
     pruned_at = serializers.DateTimeField(allow_null=True)

@@ -43,6 +43,13 @@ def outputs(
         print_json({"items": done})
     else:
         _tell(found, done)
+    if away := [one["name"] for one in found if one["state"] == "away"]:
+        raise Failure(
+            f"{len(away)} of {len(found)} files are on a node that is not heard.",
+            code=TRY_AGAIN,
+            details=away,
+            remedy="They come if it is back. Ask an operator.",
+        )
     if arriving := [one["name"] for one in found if one["state"] == "arriving"]:
         raise Failure(
             f"{len(arriving)} of {len(found)} files are still on their way from the node.",
@@ -56,7 +63,7 @@ def _tell(found: list[dict[str, Any]], done: list[dict[str, Any]]) -> None:
     for one in done:
         print_line(f"{one['path']}: {one['size']} bytes")
     for one in found:
-        if one["state"] not in ("whole", "arriving"):
+        if one["state"] not in ("whole", "arriving", "away"):
             print_line(f"not there: {one['name']}: {one['problem'] or one['state']}")
     if not found:
         print_line("This job has left no files.")

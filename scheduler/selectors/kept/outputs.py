@@ -12,12 +12,16 @@ from scheduler.models import Job, OutputFile
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """A job's files by rank and name; `size` and `count` are of those that are whole."""
+    """A job's files by rank and name; `size` and `count` are of those that are whole.
+
+    `away`: names of the nodes that are not heard and still have some of them.
+    """
 
     files: tuple[OutputFile, ...]
     size: int
     count: int
     is_arriving: bool
+    away: tuple[str, ...] = ()
 
 
 def outputs_of(viewer: User, job: Job) -> Outputs:
@@ -26,10 +30,13 @@ def outputs_of(viewer: User, job: Job) -> Outputs:
     Raises Forbidden for people who may see the job but not its log.
     """
     _check_reader(viewer, job)
-    files = tuple(job.outputs.select_related("placement__attempt").order_by("rank", "name"))
+    files = tuple(
+        job.outputs.select_related("placement__attempt", "placement__node").order_by("rank", "name")
+    )
     whole = [one for one in files if one.completed_at and not one.pruned_at]
-    arriving = any(not one.completed_at and not one.problem and not one.pruned_at for one in files)
-    return Outputs(files, sum(one.size for one in whole), len(whole), arriving)
+    arriving = any(one.word == "arriving" for one in files)
+    away = sorted({one.placement.node.name for one in files if one.word == "away"})
+    return Outputs(files, sum(one.size for one in whole), len(whole), arriving, tuple(away))
 
 
 def get_output(viewer: User, job: Job, number: int) -> OutputFile:
