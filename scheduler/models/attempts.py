@@ -22,10 +22,11 @@ class Attempt(models.Model):
     """One try to run a job. Its id is the *fence*: monotone, and carried by every message.
 
     `stop_*` say what was asked for, `stopped_for` for which job room was to be made, `stop_facts`
-    what its sentence says beside, who (`by`) asked, and for which fault of a node it was being
-    stopped before; `end_*` say what came of it. `failure` is the class of the end and `triage` what
-    speaks for it: `signature`, `evidence` (`rank`, `line`, `text`, of the log), `is_confirmed` by
-    the node, and `then`: retried free, from the user's retries, or not.
+    what its sentence says beside, who (`by`) asked, which ranks' nodes are `at_fault` and how
+    (`fault`), and for which fault of a node it was being stopped before; `end_*` say what came of
+    it. `failure` is the class of the end and `triage` what speaks for it: `signature`, `evidence`
+    (`rank`, `line`, `text`, of the log), `is_confirmed` by the node, and `then`: retried free, from
+    the user's retries, or not.
     `checkpoint_*` tell of the last checkpoint that rank 0's node confirmed: its absolute path,
     bytes, SHA-256 and step, when it was taken (the server's clock), and what is wrong with a newer
     one. `resumes` is the attempt whose checkpoint this one was offered; `resume_from`,

@@ -61,7 +61,7 @@ def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) 
     failed = next((p for p in ended if p.end_reason != EndReason.COMPLETED), None)
     if failed and len(ended) < len(placements) and attempt.state != AttemptState.STOPPING:
         request_stop(
-            attempt=attempt, reason=EndReason(failed.end_reason), now=now, because_of=failed
+            attempt=attempt, reason=EndReason(failed.end_reason), now=now, because_of=[failed]
         )
     elif len(ended) < len(placements):
         _follow_start(attempt, placements, now)

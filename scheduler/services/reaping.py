@@ -6,7 +6,6 @@ the lock: what it is stopped for may be over by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,7 +32,6 @@ _AT_ONCE = 64
 _LIMIT_SLACK_S = 60
 # A kill that has not worked for so long will not.
 _UNSTOPPABLE_S = 90
-_Still = Callable[[Attempt, datetime], bool]
 
 
 def mark_silent(*, now: datetime) -> int:
@@ -147,14 +145,18 @@ def revoke_unaccepted(*, now: datetime) -> int:
     the whole time once more when it is heard again, or its program would be ended as it begins.
     """
     overdue = _unaccepted(now).order_by("attempt_id").values_list("attempt_id", flat=True)
-    return sum(
-        _stop(attempt_id, EndReason.START_TIMEOUT, now, if_still=_is_unaccepted)
-        for attempt_id in dict.fromkeys(overdue)
-    )
+    return sum(_revoke(attempt_id, now) for attempt_id in dict.fromkeys(overdue))
 
 
-def _is_unaccepted(attempt: Attempt, now: datetime) -> bool:
-    return _unaccepted(now).filter(attempt=attempt.pk).exists()
+@transaction.atomic
+def _revoke(attempt_id: int, now: datetime) -> bool:
+    attempt, still = locked_live_attempt(attempt_id), _unaccepted(now).filter(attempt=attempt_id)
+    if attempt is None or not still.exists():
+        return False
+    # The others wait for rank 0 to name its port.
+    slow = still if attempt.master_port else attempt.placements.filter(rank=0)
+    ranks = list(slow.select_related("node").order_by("rank"))
+    return request_stop(attempt=attempt, reason=EndReason.START_TIMEOUT, now=now, because_of=ranks)
 
 
 def _unaccepted(now: datetime) -> QuerySet[Placement]:
@@ -180,14 +182,6 @@ def _unaccepted(now: datetime) -> QuerySet[Placement]:
         # A silent node cannot answer; that is for `mark_lost`.
         .exclude(node__state__in=(NodeState.SILENT, NodeState.LOST))
     )
-
-
-def _stop(attempt_id: int, reason: EndReason, now: datetime, *, if_still: _Still) -> bool:
-    with transaction.atomic():
-        attempt = locked_live_attempt(attempt_id)
-        if attempt is None or not if_still(attempt, now):
-            return False
-        return request_stop(attempt=attempt, reason=reason, now=now)
 
 
 def quarantine_unstoppable(*, now: datetime) -> int:
@@ -239,17 +233,23 @@ def stop_overdue(*, now: datetime) -> int:
     count = 0
     for attempt_id, started_at, limit_s in _LONG.read(now - timedelta(seconds=_LIMIT_SLACK_S)):
         if _has_overrun(started_at, limit_s, now):
-            count += _stop(attempt_id, EndReason.TIME_LIMIT, now, if_still=_is_overdue)
+            count += _stop_if_overdue(attempt_id, now)
     return count
+
+
+@transaction.atomic
+def _stop_if_overdue(attempt_id: int, now: datetime) -> bool:
+    attempt = locked_live_attempt(attempt_id)
+    return (
+        attempt is not None
+        and attempt.started_at is not None
+        and _has_overrun(attempt.started_at, attempt.job.time_limit_s, now)
+        and request_stop(attempt=attempt, reason=EndReason.TIME_LIMIT, now=now)
+    )
 
 
 def _has_overrun(started_at: datetime, limit_s: int, now: datetime) -> bool:
     return CLOCK.age(started_at, now) >= timedelta(seconds=limit_s + _LIMIT_SLACK_S)
-
-
-def _is_overdue(attempt: Attempt, now: datetime) -> bool:
-    began = attempt.started_at
-    return began is not None and _has_overrun(began, attempt.job.time_limit_s, now)
 
 
 def _running_since(before: datetime) -> QuerySet[Attempt, tuple[Any, ...]]:

@@ -14,7 +14,6 @@ from accounts.services.audit import record
 from accounts.statements import BuiltOnce
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
-from scheduler.models.attempts import NODE_FAULTS
 from scheduler.services import transitions
 from scheduler.services.attempts import keep_reports, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
@@ -23,6 +22,7 @@ from scheduler.services.holding.following import lock_sets_over
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.updating import update_row
 from scheduler.services.timeline.releasing import release_devices
+from scheduler.services.verdicts import blame_who_failed
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
 
@@ -227,7 +227,7 @@ def _apply(
         mine.exit_code = report.exit_code
         mine.end_reason = report.end_reason or EndReason.START_FAILED
         mine.detail = report.detail[:4000]
-        _clear_of_peers_fault(attempt, mine, placements)
+        blame_who_failed(attempt, mine, placements)
         # The cap cuts the log; bytes beyond it will never come and are not waited for.
         mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
         mine.checkpoint_pending = report.checkpoint_pending and mine.rank == 0
@@ -262,22 +262,6 @@ def _ran_until(
     if report.ended_at is None:
         return None
     return _sane(report.ended_at - clock_ahead_s, earliest, now)
-
-
-def _clear_of_peers_fault(
-    attempt: Attempt, mine: Placement, placements: Sequence[Placement]
-) -> None:
-    """A rank that was stopped over another node's fault says so, not that its own node failed.
-
-    It repeats the reason it was told. Without this the retry would avoid a healthy node, and the
-    lost one would be used again.
-    """
-    if mine.end_reason not in NODE_FAULTS or mine.detail or attempt.stop_reason != mine.end_reason:
-        return
-    at_fault = next((p for p in placements if p is not mine and p.end_reason in NODE_FAULTS), None)
-    if at_fault is not None:
-        mine.end_reason = EndReason.EXIT_CODE
-        mine.detail = f"stopped because of rank {at_fault.rank} on node {at_fault.node.name}"
 
 
 def _note_facts(attempt: Attempt, report: AttemptReport) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from accounts.models import User
@@ -20,7 +20,8 @@ def request_stop(
     reason: EndReason,
     now: datetime,
     actor: User | None = None,
-    because_of: Placement | None = None,
+    because_of: Sequence[Placement] = (),
+    fault: str = "",
     make_room_for: Job | None = None,
     facts: Mapping[str, object] | None = None,
     said: Mapping[str, object] | None = None,
@@ -29,7 +30,8 @@ def request_stop(
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
-    way, a cancel also a pause, so that such a job does not queue again. `make_room_for` and `facts`
+    way, a cancel also a pause, so that such a job does not queue again. `because_of`: the ranks at
+    fault, whose nodes' fault `fault` tells in words. `make_room_for` and `facts`
     say for whom and what spoke for it, also who takes back what was lent; `said` fills the reason's
     sentence; `who` names those who asked where it is not the actor alone. False: nothing was left.
     """
@@ -45,7 +47,12 @@ def request_stop(
         now=now,
         stop_reason=reason,
         stop_actor_name=who,
-        stop_facts={**(said or {}), **({"by": by} if by else {})} or None,
+        stop_facts={
+            **(said or {}),
+            **({"by": by} if by else {}),
+            **(_fault(because_of, fault) if reason in NODE_FAULTS else {}),
+        }
+        or None,
         stopping_at=now,
         stopped_for=make_room_for,
     )
@@ -77,21 +84,24 @@ def _override(attempt: Attempt, reason: EndReason, who: str, by: int | None) -> 
     # For a node's fault it ends at nobody's cost, whatever becomes of the job.
     is_fault = attempt.stop_reason in NODE_FAULTS
     fault = {"node_fault": str(attempt.stop_reason)} if is_fault else {}
-    before = {} if is_fault else attempt.stop_facts or {}
     changes: dict[str, object] = {
         "stop_reason": reason,
         "stop_actor_name": who,
-        "stop_facts": {**before, **fault, "by": by},
+        "stop_facts": {**(attempt.stop_facts or {}), **fault, "by": by},
     }
     Attempt.objects.filter(pk=attempt.pk).update(**changes)
     attempt.refresh_from_db(fields=list(changes))
     return True
 
 
-def _whom(because_of: Placement | None, make_room_for: Job | None) -> dict[str, object]:
+def _fault(because_of: Sequence[Placement], words: str) -> dict[str, object]:
+    return {"at_fault": [one.rank for one in because_of], "fault": words}
+
+
+def _whom(because_of: Sequence[Placement], make_room_for: Job | None) -> dict[str, object]:
     """Who is behind a stop: the rank that failed, or the job that gets the room."""
-    if because_of is not None:
-        return {"rank": because_of.rank, "node": because_of.node.name}
+    if because_of:
+        return {"rank": because_of[0].rank, "node": because_of[0].node.name}
     if make_room_for is not None:
         return {"beneficiary": make_room_for.pk, "for_whom": f"job {make_room_for.pk}"}
     return {}

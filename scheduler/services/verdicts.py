@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduler.models import Attempt, Placement
+from scheduler.models.attempts import NODE_FAULTS
 from scheduler.selectors.logs import last_bytes
 from scheduler.spec.units import format_duration, format_size_mib
 from scheduler.states import INFRASTRUCTURE, PAUSES, EndReason
@@ -15,6 +16,8 @@ from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
 _LEAST_TAIL_BYTES = 16 * 1024
 _BY_SOMEBODY = PAUSES | {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN}
 _CONFIRMS = (EndReason.DEVICE_FAILED, EndReason.NODE_LOST)
+# What older agents say of a rank that a stop kept from beginning; it is nothing of their own.
+_NEVER_BEGAN = "stopped before the program was started"
 
 
 def verdict(
@@ -29,6 +32,8 @@ def verdict(
     asked = node_fault_before(attempt) or attempt.stop_reason
     reason = EndReason(asked or (first.end_reason if first else EndReason.NODE_LOST))
     culprit = next((p for p in failures if p.end_reason == reason), first)
+    if reason == _fault_of(attempt):
+        culprit = next((p for p in failures if p.rank in _ranks_at_fault(attempt)), culprit)
     if reason is EndReason.NODE_DRAINED:
         culprit = next((p for p in failures if p.node.drain_requested_at), culprit)
     facts: dict[str, Any] = {}
@@ -53,6 +58,34 @@ def verdict(
     if reason is EndReason.OUT_OF_MEMORY:
         facts["limit"] = format_size_mib(attempt.job.memory_mib)
     return reason, facts, culprit.exit_code if culprit else None
+
+
+def blame_who_failed(attempt: Attempt, mine: Placement, placements: Sequence[Placement]) -> None:
+    """A rank that was stopped over another node's fault says so, not that its own node failed.
+
+    It repeats the reason it was told. Without this the retry would avoid a healthy node, and the
+    lost or broken one would be used again. Who is at fault is told what the fault is.
+    """
+    has_own_words = mine.detail not in ("", _NEVER_BEGAN)
+    if mine.end_reason != _fault_of(attempt) or has_own_words:
+        return
+    ranks = _ranks_at_fault(attempt)
+    at_fault = next((p for p in placements if p.rank in ranks), None)
+    if mine.rank in ranks:
+        mine.detail = str((attempt.stop_facts or {}).get("fault") or mine.detail)
+    elif at_fault is not None:
+        mine.end_reason = EndReason.EXIT_CODE
+        mine.detail = f"stopped because of rank {at_fault.rank} on node {at_fault.node.name}"
+
+
+def _fault_of(attempt: Attempt) -> str | None:
+    """The fault of a node that it is being stopped for; None for any other stop."""
+    asked = node_fault_before(attempt) or attempt.stop_reason
+    return asked if asked in NODE_FAULTS else None
+
+
+def _ranks_at_fault(attempt: Attempt) -> Sequence[int]:
+    return (attempt.stop_facts or {}).get("at_fault", ())
 
 
 def who_stopped(attempt: Attempt) -> dict[str, Any]:

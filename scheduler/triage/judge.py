@@ -27,6 +27,8 @@ _QUIET = PAUSES | {
     EndReason.RESIZED,
     EndReason.SESSION_IDLE,
 }
+# The server itself stopped the program for these and knows why.
+_KNOWN_CAUSE = (EndReason.NODE_DRAINED, EndReason.DEVICE_FAILED)
 
 # What to do about a finding that has no signature of the table: by its own name.
 ADVICE: Mapping[str, str] = {
@@ -87,7 +89,7 @@ def _from_node(failure: Failure) -> Finding:
     told = _told(failure)
     if failure.reason is EndReason.OUT_OF_MEMORY:
         name = "memory_limit"
-    elif rule_class in INFRASTRUCTURE and failure.reason is not EndReason.NODE_DRAINED:
+    elif rule_class in INFRASTRUCTURE and failure.reason not in _KNOWN_CAUSE:
         found = _first(failure.detail, (*HARDWARE, *PLACES, *RESOURCES))
         if found is not None and found.name == "disk_full":
             rule_class, name = FailureClass.INFRA_STORAGE, "node_disk_full"

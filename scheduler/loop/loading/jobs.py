@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db.models import IntegerField, QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 
 from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
@@ -116,7 +118,7 @@ def _typed(columns: Columns, queued_at_s: Sequence[float]) -> Columns:
 
 
 def load_avoided(jobs: Columns, node_row: Mapping[int, int]) -> dict[int, int]:
-    """By queued job: the node row that its latest failed attempt failed on.
+    """By queued job: the node row of the rank that its latest failed attempt failed on.
 
     A query for those that were tried before, none if nobody was; whose end is known is in the row
     of the job, so that the thousands that wait for their first try are not looked for.
@@ -125,13 +127,14 @@ def load_avoided(jobs: Columns, node_row: Mapping[int, int]) -> dict[int, int]:
     if not tried:
         return {}
     faults = Placement.objects.filter(
-        attempt__end_reason__in=_NODE_FAULTS, end_reason__in=_NODE_FAULTS
+        attempt__end_reason__in=_NODE_FAULTS,
+        rank=Cast(KeyTextTransform("rank", "attempt__end_facts"), IntegerField()),
     )
     if len(tried) <= _MANY:
         faults = faults.filter(attempt__job__in=tried)
     else:
         faults = faults.filter(attempt__job__state=JobState.QUEUED)
-    found = faults.order_by("attempt__number", "rank").values_list("attempt__job_id", "node_id")
+    found = faults.order_by("attempt__number").values_list("attempt__job_id", "node_id")
     return {job: node_row[node] for job, node in found if node in node_row}
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.audit import record
-from scheduler.models import Allocation, Attempt, Device, Node, Pool
+from scheduler.models import Allocation, Attempt, Device, Node, Placement, Pool
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempts
 from scheduler.services.errors import Invalid
@@ -103,8 +103,8 @@ def _note_answered(device: Device, found: Sequence[_Told]) -> None:
 
 def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetime) -> None:
     rule = TROUBLE_RULES[kind]
+    reason = f"{rule.words} ({report.detail})" if report.detail else rule.words
     if device.health in OFFERED:
-        reason = f"{rule.words} ({report.detail})" if report.detail else rule.words
         transitions.move_device(
             device,
             DeviceHealth.QUARANTINED,
@@ -115,16 +115,23 @@ def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetim
             check_at=None,
         )
     if rule.breaks_programs:
-        _stop_program(device, now)
+        _stop_program(device, reason, now)
 
 
-def _stop_program(device: Device, now: datetime) -> None:
+def _stop_program(device: Device, trouble: str, now: datetime) -> None:
     """Who runs on a broken device cannot go on, but may hang there for ever."""
     here = Q(device=device) | Q(device__parent=device)
     held = Allocation.objects.filter(here, released_at__isnull=True)
-    mine = Attempt.objects.filter(pk__in=held.values_list("placement__attempt"))
+    ranks = Placement.objects.filter(pk__in=held.values("placement")).select_related("node")
+    mine = Attempt.objects.filter(pk__in=ranks.values("attempt"))
     for attempt in locked_live_attempts(mine):
-        request_stop(attempt=attempt, reason=EndReason.DEVICE_FAILED, now=now)
+        request_stop(
+            attempt=attempt,
+            reason=EndReason.DEVICE_FAILED,
+            now=now,
+            because_of=list(ranks.filter(attempt=attempt)),
+            fault=f"GPU {device.index}: {trouble}",
+        )
 
 
 def _judge_node(node: Node, found: _Told | None, now: datetime) -> None:
