@@ -118,12 +118,13 @@ class Attempt:
         return self.stop_order is not None
 
     def end_early(self, reason: EndReason | None = None, detail: str = _STOPPED_EARLY) -> None:
-        """Record the end of an attempt whose program never began; a stop order's reason wins."""
+        """Record the end of an attempt whose program never began; a stop order's reason and words
+        win: it is nothing that went wrong here."""
         with self._lock:
             if self.end is not None or not self._claim():
                 return
             if self.stop_order is not None:
-                reason = self.stop_order.reason
+                reason, detail = self.stop_order.reason, self.stop_order.detail
             self._record(ExitRecord(reason or EndReason.START_FAILED, time.time(), detail=detail))
 
     def _claim(self) -> bool:

@@ -160,6 +160,7 @@ def test_cancelled_before_it_started_it_never_starts(portal: Portal, agent: Agen
     report, log = portal.outcome("alpha", order)
     assert report.end_reason == EndReason.CANCELLED_BY_USER
     assert report.started_at is None and log == ""
+    assert report.detail == "", "words of its own would make it this node's fault"
 
 
 def test_what_the_server_no_longer_lists_is_stopped(portal: Portal, agent: Agent) -> None:
