@@ -27,6 +27,8 @@ _QUIET = PAUSES | {
     EndReason.RESIZED,
     EndReason.SESSION_IDLE,
 }
+# Of a process that was within its own limit.
+_SHORT_NODE = "the node ran out of memory"
 # The server itself stopped the program for these and knows why.
 _KNOWN_CAUSE = (EndReason.NODE_DRAINED, EndReason.DEVICE_FAILED)
 
@@ -46,6 +48,8 @@ ADVICE: Mapping[str, str] = {
     "budget_spent": "Ask for a larger budget; it waits again and goes on from its checkpoint.",
     "preempted": "Nothing to do: it waits again in its old place and goes on from its checkpoint.",
     "node_lost": "Nothing to do: the job goes to another node, free of charge.",
+    "node_out_of_memory": "Nothing to do: the job goes to another node, free of charge. The "
+    "operator should see what uses the node's memory beside its jobs.",
     "node_drained": "Nothing to do: it waits again in its old place.",
     "device_failed": "Nothing to do: the job goes to another card, free of charge.",
     "start_failed": "Nothing to do for you; the operator finds the node's message here.",
@@ -89,6 +93,8 @@ def _from_node(failure: Failure) -> Finding:
     told = _told(failure)
     if failure.reason is EndReason.OUT_OF_MEMORY:
         name = "memory_limit"
+    elif failure.reason is EndReason.NODE_LOST and _SHORT_NODE in failure.detail:
+        name = "node_out_of_memory"
     elif rule_class in INFRASTRUCTURE and failure.reason not in _KNOWN_CAUSE:
         found = _first(failure.detail, (*HARDWARE, *PLACES, *RESOURCES))
         if found is not None and found.name == "disk_full":

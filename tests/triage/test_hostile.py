@@ -96,3 +96,10 @@ def test_source_quoted_by_a_traceback_is_no_message():
 def test_every_end_can_be_judged(reason):
     finding = judge(Failure(reason, 1, "something", 0, (), ()))
     assert isinstance(finding.advice, str)
+
+
+def test_a_node_without_memory_is_told_from_one_that_was_lost():
+    detail = "ended by signal SIGKILL; the node ran out of memory and the kernel ended a process"
+    finding = judge(Failure(EndReason.NODE_LOST, 137, detail))
+    assert (finding.failure, finding.signature) == (FailureClass.INFRA_NODE, "node_out_of_memory")
+    assert "free of charge" in finding.advice

@@ -16,6 +16,7 @@ from scheduler.agent.runtime import kernel
 from scheduler.agent.runtime.limits import Limits
 from scheduler.agent.runtime.records import LaunchRecord, SandboxPlan
 from scheduler.agent.runtime.space import mounts, sandbox
+from scheduler.states import EndReason
 
 # Enough for any data loader, few enough that a fork bomb stays inside its own user id.
 _MAX_PROCESSES = 16_384
@@ -32,11 +33,12 @@ _RESTORED = tuple(
 class StartProblem(Exception):
     """The program could not be started; the text names the field and what to do.
 
-    `is_nodes_fault`: the user can do nothing about it.
+    `end_reason` tells whether the user can do anything about it.
     """
 
     def __init__(self, problem: str) -> None:
-        self.is_nodes_fault = problem.startswith(_NODES_FAULT)
+        is_nodes_fault = problem.startswith(_NODES_FAULT)
+        self.end_reason = EndReason.START_FAILED if is_nodes_fault else EndReason.SETUP_FAILED
         super().__init__(problem)
 
 

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +22,7 @@ from scheduler.agent.runtime import kernel, killing, limits, notices, processes,
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, start_process
 from scheduler.agent.runtime.ending import record_end
-from scheduler.agent.runtime.records import (
-    ExitRecord,
-    LaunchRecord,
-    StopRecord,
-)
+from scheduler.agent.runtime.records import ExitRecord, LaunchRecord, StopRecord
 from scheduler.agent.runtime.redaction import secrets_of
 from scheduler.agent.runtime.space import memory
 from scheduler.agent.runtime.space.contact import contact_of
@@ -69,9 +66,8 @@ class Supervisor:
         """Carry the attempt to its end; returns once the exit record is durable."""
         kernel.become_subreaper()
         self.wakeups.listen()
-        name = f"trainyard-{self.launch.fence}-{os.getpid()}"
         self.limits = limits.set_limits(
-            name,
+            f"trainyard-{self.launch.fence}-{os.getpid()}",
             memory_mib=self.launch.memory_mib,
             cpus=self.launch.cpus,
             with_groups=self.launch.control_groups,
@@ -79,15 +75,13 @@ class Supervisor:
         try:
             if not self._claim():
                 return
-            secrets = secrets_of(self.launch)
-            path, cap_mib = self.spool / records.LOG, self.launch.log_cap_mib
-            with LogCapture(path, cap_mib, secrets, spool=self.spool.parent) as log:
+            path, secrets = self.spool / records.LOG, secrets_of(self.launch)
+            cap_mib, spool = self.launch.log_cap_mib, self.spool.parent
+            with LogCapture(path, cap_mib, secrets, spool=spool) as log:
                 try:
                     end = self._run(log)
                 except StartProblem as problem:
-                    fault = problem.is_nodes_fault
-                    reason = EndReason.START_FAILED if fault else EndReason.SETUP_FAILED
-                    end = ExitRecord(reason, time.time(), detail=str(problem))
+                    end = ExitRecord(problem.end_reason, time.time(), detail=str(problem))
                 self._finish(log, end)
         finally:
             self.limits.remove()
@@ -137,19 +131,20 @@ class Supervisor:
         self.started_at = time.time()
 
     def _tell_of_start(self) -> None:
-        """Say that the program runs, once, unless it was a matter of a moment."""
+        """Say that the program runs, once the disk takes it, unless it was a matter of a moment."""
         if not self.told_start and time.monotonic() >= self.began + _BRIEF_S:
-            self.told_start = True
-            since, fence = self.started_at or time.time(), self.launch.fence
-            started = records.StartedRecord(since, tuple(self.mains), fence)
-            records.write_record(self.spool / records.STARTED, started)
-            self._hint()
+            since = self.started_at or time.time()
+            started = records.StartedRecord(since, tuple(self.mains), self.launch.fence)
+            with suppress(OSError):
+                records.write_record(self.spool / records.STARTED, started)
+                self.told_start = True
+                self._hint()
 
     def _watch(self, log: LogCapture) -> None:
         poll = select.poll()
         poll.register(self.wakeups.read_end, select.POLLIN)
         poll.register(log.read_end, select.POLLIN)
-        while None in self.mains.values() and not self._is_unkillable():
+        while self._living() and not self._is_unkillable():
             self._tell_of_start()
             ready = {number for number, _ in poll.poll(self._patience() * 1000)}
             if log.read_end in ready and not log.take():
@@ -165,9 +160,16 @@ class Supervisor:
     def _look(self) -> None:
         self.looked_at = time.monotonic()
         self._reap()
+        # Done is done, though this look comes late; the host's signal went to the program as well.
+        if all(code == 0 for code in self.mains.values()) and not self.wakeups.host_stops:
+            return
         self._obey()
         self._check()
         self._press()
+
+    def _living(self) -> list[int]:
+        """The local processes not reaped yet: another's pid may be somebody else's by now."""
+        return [pid for pid, code in self.mains.items() if code is None]
 
     def _patience(self) -> float:
         if not self.told_start:
@@ -192,9 +194,8 @@ class Supervisor:
             self.mains[pid] = code
             if code != 0 and self.first_failure is None and self.stop is None:
                 self.first_failure = code
-                if None in self.mains.values():
-                    grace = self.launch.stop_grace_s
-                    self._begin_stop(StopRecord(EndReason.EXIT_CODE, grace))
+                if self._living():
+                    self._begin_stop(StopRecord(EndReason.EXIT_CODE, self.launch.stop_grace_s))
 
     def _obey(self) -> None:
         order = records.read_record(StopRecord, self.spool / records.STOP)
@@ -247,14 +248,14 @@ class Supervisor:
             as_user(self.launch.uid, lambda: notices.leave_notice(self.launch.notice_dir, order))
             number = getattr(signal, self.launch.stop_signal, signal.SIGTERM)
             boxed = self.launch.sandbox is not None
-            killing.ask_tree(os.getpid(), list(self.mains), number, in_sandbox=boxed)
+            killing.ask_tree(os.getpid(), self._living(), number, in_sandbox=boxed)
 
     def _press(self) -> None:
         if self.kill_at is None or time.monotonic() < self.kill_at:
             return
         self.killed_at = self.killed_at or time.monotonic()
         self.limits.kill()
-        killing.signal_tree(os.getpid(), list(self.mains), signal.SIGKILL)
+        killing.signal_tree(os.getpid(), self._living(), signal.SIGKILL)
 
     def _is_unkillable(self) -> bool:
         return self.killed_at is not None and time.monotonic() - self.killed_at > _UNKILLABLE_S
@@ -266,9 +267,10 @@ class Supervisor:
             code = next((code for code in self.mains.values() if code), 0)
         reason, detail = EndReason.COMPLETED, ""
         if code:
-            reason = EndReason.EXIT_CODE
+            host_kill = self.limits.host_kill()
+            reason = EndReason.NODE_LOST if host_kill else EndReason.EXIT_CODE
             detail = f"ended by signal {killing.signal_name(-code)}" if code < 0 else ""
-            detail = "; ".join(filter(None, (detail, self.limits.host_kill())))
+            detail = "; ".join(filter(None, (detail, host_kill)))
         if self.stop is not None and self.stop.reason != EndReason.EXIT_CODE:
             reason, detail = self.stop.reason, self.stop.detail
         elif code:
@@ -291,7 +293,7 @@ class Supervisor:
             uid=self.launch.uid, limits=self.limits, drain=log.take, give_up_s=_UNKILLABLE_S
         )
         if left:
-            shown = ", ".join(str(pid) for pid in left[:8])
+            shown = ", ".join(map(str, left[:8]))
             self.notes.append(f"Could not be killed: process {shown}; check the node.")
 
     def _hint(self) -> None:
