@@ -130,7 +130,8 @@ RESOURCES: tuple[Signature, ...] = (
         "checkpointing or sharding, or ask for cards with more memory.",
         (
             ("cuda out of memory",),
-            ("outofmemoryerror",),
+            ("torch.", "outofmemoryerror"),
+            ("cuda", "outofmemoryerror"),
             ("cudaerrormemoryallocation",),
             ("cuda_error_out_of_memory",),
             ("cuda error: out of memory",),

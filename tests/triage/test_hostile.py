@@ -103,3 +103,16 @@ def test_a_node_without_memory_is_told_from_one_that_was_lost():
     finding = judge(Failure(EndReason.NODE_LOST, 137, detail))
     assert (finding.failure, finding.signature) == (FailureClass.INFRA_NODE, "node_out_of_memory")
     assert "free of charge" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("line", "signature"),
+    [
+        (b"Caused by: java.lang.OutOfMemoryError: Java heap space", "host_out_of_memory"),
+        (b"ray.exceptions.OutOfMemoryError: Task was killed", "host_out_of_memory"),
+        (b"torch.OutOfMemoryError: Allocation on device 0 failed", "cuda_out_of_memory"),
+        (b"torch.cuda.OutOfMemoryError: Tried to allocate 2 GiB", "cuda_out_of_memory"),
+    ],
+)
+def test_whose_memory_ran_out_is_told_by_who_says_so(line, signature):
+    assert judged(b"step 1\n" + line + b"\n").signature == signature
