@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 MASK = "***"
+# A model is fed tokens, by a tokenizer: many of them let somebody in only where the name says so.
 _NAME = re.compile(
-    r"token|secret|passw(?:or)?d|passphrase|credential|private_?key|api_?key|access_?key|"
+    r"token(?!s|iz)|(?:api|auth|access|refresh|bearer|session|bot|hub|hf|git|github)_?tokens|secret|"
+    r"passw(?:or)?d|passphrase|credential|private_?key|api_?key|access_?key|"
     r"auth_?key|_pat$|_dsn$",
     re.IGNORECASE,
 )

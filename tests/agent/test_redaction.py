@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler import states
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.redaction import MASK, Redactor, secrets_in
 from scheduler.agent.setup.patches import without_secrets
@@ -128,6 +129,20 @@ def test_names_say_what_is_secret():
         "longer-one",
         "wJalrXUtnFEMI",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        *((name, False) for name in ("MAX_TOKENS", "TOKENS", "TOKENS_PER_BATCH", "num_tokens")),
+        *((name, False) for name in ("TOKENIZER", "TOKENIZERS_PARALLELISM", "TOKENIZED_DATA")),
+        *((name, True) for name in ("TOKEN", "HF_TOKEN", "GH_TOKEN", "token_file", "HFTOKEN")),
+        *((name, True) for name in ("API_TOKENS", "TOKENIZER_API_KEY", "MAX_TOKENS_SECRET")),
+    ],
+)
+def test_tokens_that_a_model_is_fed_are_none(name, is_secret):
+    assert states.is_secret_name(name) is is_secret
+    assert secrets_in({name: "131072"}) == (["131072"] if is_secret else [])
 
 
 def test_a_patch_leaves_without_secrets_and_with_its_code():

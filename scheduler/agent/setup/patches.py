@@ -59,7 +59,7 @@ def without_secrets(patch: str, secrets: Iterable[str]) -> str:
 
 
 def _masked(found: re.Match[str]) -> str:
-    name = found["name"].lower().replace("-", "_").replace("tokeniz", "")
+    name = found["name"].lower().replace("-", "_")
     if not is_secret_name(name) or len(found["text"].encode()) < SHORTEST:
         return found[0]
     begin, end = (at - found.start() for at in found.span("text"))
