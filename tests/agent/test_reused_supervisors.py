@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,9 +18,15 @@ import pytest
 
 from scheduler.agent.runtime import processes, records
 from scheduler.agent.runtime.forking.forkserver import Forkserver
-from scheduler.agent.runtime.records import ExitRecord, LaunchRecord, SupervisorRecord
+from scheduler.agent.runtime.records import (
+    ExitRecord,
+    LaunchRecord,
+    SandboxPlan,
+    SupervisorRecord,
+)
 from scheduler.states import EndReason
 from tests.agent.conftest import wait_until
+from tests.agent.test_sandbox import needs_sandbox
 
 Launch = Callable[..., Path]
 
@@ -113,6 +120,18 @@ def test_one_process_guards_one_attempt_after_the_other(launch: Launch) -> None:
     assert first is not None and pids == {first.pid}
     assert len(open_files) == 1, "it keeps files of attempts that have ended"
     assert processes.is_alive(first.pid, first.start_ticks)
+
+
+@needs_sandbox
+def test_no_file_of_a_sandbox_is_kept(launch: Launch, tmp_path: Path) -> None:
+    plan = SandboxPlan(shutil.which("bwrap") or "", (str(tmp_path),), str(tmp_path))
+    pids, open_files = set(), set()
+    for _ in range(3):
+        slot = launch("true", sandbox=plan, processes=({"RANK": "0"}, {"RANK": "1"}))
+        pids.add(pid := _rest(slot))
+        assert _end(slot).end_reason == EndReason.COMPLETED
+        open_files.add(psutil.Process(pid).num_fds())
+    assert len(pids) == len(open_files) == 1
 
 
 def test_attempts_at_the_same_time_have_a_process_each(launch: Launch) -> None:

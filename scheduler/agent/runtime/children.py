@@ -42,8 +42,11 @@ class StartProblem(Exception):
         super().__init__(problem)
 
 
-def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits) -> int:
-    """Fork and execute one local process; returns its pid once the program runs.
+def start_process(
+    launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits
+) -> tuple[int, list[int]]:
+    """Fork and execute one local process; returns its pid once the program runs, and what is to
+    be closed once it has ended: the reading end of its sandbox's news.
 
     Raises StartProblem when it could not be executed.
     """
@@ -63,14 +66,15 @@ def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, lim
         problem = kernel.read_to_end(heard).decode("utf-8", "replace")
     finally:
         os.close(heard)
-    if launch.sandbox is None or problem:
-        os.close(news)
-    elif trouble := sandbox.wait_for_program(pid, news):
+    is_boxed = launch.sandbox is not None
+    if is_boxed and not problem and (trouble := sandbox.wait_for_program(pid, news)):
         problem = f"{_NODES_FAULT} {trouble}"
+    if problem or not is_boxed:
+        os.close(news)
     if problem:
         os.waitpid(pid, 0)
         raise StartProblem(problem)
-    return pid
+    return pid, [news] if is_boxed else []
 
 
 def exit_code(launch: LaunchRecord, status: int) -> int:

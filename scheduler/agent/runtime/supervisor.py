@@ -50,6 +50,7 @@ class Supervisor:
         self.port_holder = port_holder
         self.limits = limits.Limits(launch.memory_mib)
         self.mains: dict[int, int | None] = {}
+        self.news: list[int] = []
         self.first_failure: int | None = None
         self.stop: StopRecord | None = None
         self.kill_at: float | None = None
@@ -102,13 +103,9 @@ class Supervisor:
         return not self.notes and not self.wakeups.host_stops
 
     def _claim(self) -> bool:
-        me = records.SupervisorRecord(
-            self.launch.fence,
-            processes.boot_id(),
-            os.getpid(),
-            processes.start_ticks(os.getpid()) or 0,
-            tuple(str(group) for group in self.limits.groups),
-        )
+        pid, groups = os.getpid(), tuple(map(str, self.limits.groups))
+        boot, ticks = processes.boot_id(), processes.start_ticks(pid) or 0
+        me = records.SupervisorRecord(self.launch.fence, boot, pid, ticks, groups)
         return records.claim_record(self.spool / records.SUPERVISOR, me)
 
     def _start(self, log: LogCapture) -> None:
@@ -120,11 +117,12 @@ class Supervisor:
         for own in self.launch.processes:
             env = {**self.launch.env, **deadline, **own}
             try:
-                pid = start_process(self.launch, env, log.write_end, self.limits)
+                pid, news = start_process(self.launch, env, log.write_end, self.limits)
             except StartProblem:
                 self._kill_everything(log)
                 raise
             self.mains[pid] = None
+            self.news += news
         log.close_write_end()
         reach("supervisor.started")
         self.began = time.monotonic()
@@ -282,6 +280,8 @@ class Supervisor:
 
     def _finish(self, log: LogCapture, end: ExitRecord) -> None:
         self._kill_everything(log)
+        for read_end in self.news:
+            os.close(read_end)
         detail = " ".join(part for part in (end.detail, *self.notes) if part)
         end = replace(end, detail=detail, fence=self.launch.fence)
         record_end(self.spool, log, end, lambda: self.wakeups.host_stops)
