@@ -236,6 +236,7 @@ PLACES: tuple[Signature, ...] = (
             ("xfs", "corruption"),
             ("buffer i/o error",),
             ("nfs: server", "not responding"),
+            ("the file system of ", "did not answer within"),
             ("cannot send after transport endpoint shutdown",),
             ("structure needs cleaning",),
             ("mount.nfs:",),

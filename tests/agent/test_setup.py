@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.states import EndReason
+from scheduler.agent.setup import folders
+from scheduler.states import EndReason, FailureClass
+from scheduler.triage import Failure, judge
 from tests.agent.conftest import Agent, assignment
 from tests.agent.portal import Portal
 
@@ -55,6 +57,17 @@ def test_a_checkpoint_folder_that_cannot_be_written_is_named(portal: Portal, age
     detail = failure(portal, command=("/bin/true",), checkpoint_dir="/etc/trainyard-checkpoints")
     assert detail.startswith("checkpoint_dir: the job's user cannot write")
     assert not Path("/etc/trainyard-checkpoints").exists()
+
+
+def test_a_checkpoint_folder_that_hangs_is_told_as_failing_storage(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(folders, "_LOOK", "sleep 60")
+    monkeypatch.setattr(folders, "_LOOK_S", 0.2)
+    with pytest.raises(OSError, match=f"checkpoint_dir: the file system of {tmp_path}") as told:
+        folders.make_as_user(str(tmp_path), None)
+    finding = judge(Failure(EndReason.START_FAILED, None, str(told.value)))
+    assert (finding.failure, finding.is_confirmed) == (FailureClass.INFRA_STORAGE, True)
 
 
 def test_neither_command_nor_script_is_refused(portal: Portal, agent: Agent) -> None:

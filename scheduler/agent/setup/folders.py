@@ -7,16 +7,21 @@ may be anybody's: so what is over is the agent's, and no other user passes its t
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Collection, Container
 from contextlib import suppress
 from pathlib import Path
 
 from scheduler.agent.setup.identities import make_own
+from scheduler.agent.setup.problems import SetupProblem
 
 ATTEMPTS = "attempts"
 # What all attempts of a job on this node share.
 OUTPUTS, CHECKPOINTS = "outputs", "checkpoints"
 KEPT = (OUTPUTS, CHECKPOINTS)
+_LOOK = 'mkdir -p -- "$1" && test -w "$1" -a -x "$1"'
+_LOOK_S, _DYING_S = 30.0, 1.0
 
 
 def attempt_folder(work: Path, fence: int, rank: int) -> Path:
@@ -37,6 +42,43 @@ def make_kept_folder(
     make_passable(folder.parent)
     make_own(folder, uid, ids)
     return folder
+
+
+def make_as_user(folder: str, uid: int | None) -> None:
+    """Create the user's own folder with the user's own rights, and see that it can be written.
+
+    Raises SetupProblem where it cannot, and OSError where its file system hangs.
+    """
+    look = subprocess.Popen(
+        ["/bin/sh", "-c", _LOOK, "sh", folder],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        user=uid,
+        group=uid,
+        extra_groups=None if uid is None else [],
+    )
+    assert look.stderr is not None
+    try:
+        told = look.communicate(timeout=_LOOK_S)[1].decode("utf-8", "replace").strip()
+    except subprocess.TimeoutExpired:
+        # It may hang in the kernel, where no signal ends it.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(look.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            look.wait(_DYING_S)
+        raise OSError(
+            f"checkpoint_dir: the file system of {folder} did not answer within {_LOOK_S:.0f} s"
+        ) from None
+    finally:
+        look.stderr.close()
+    if look.returncode != 0:
+        raise SetupProblem(
+            f"checkpoint_dir: the job's user cannot write to {folder}"
+            f"{f' ({told})' if told else ''}. Leave it empty for a folder kept on the node, or "
+            "name one that is writable for every user."
+        )
 
 
 def make_passable(folder: Path) -> None:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from scheduler.agent.setup.folders import (
     CHECKPOINTS,
     OUTPUTS,
     attempt_folder,
+    make_as_user,
     make_kept_folder,
     make_passable,
 )
@@ -269,32 +269,10 @@ def _checkpoint_folder(assignment: Assignment, ground: Ground, uid: int | None) 
     wish = assignment.launch.checkpoint_dir
     if not wish:
         return _kept_folder(CHECKPOINTS, assignment, ground, uid)
-    _make_as_user(wish, uid)
+    make_as_user(wish, uid)
     return Path(wish)
 
 
 def _kept_folder(kind: str, assignment: Assignment, ground: Ground, uid: int | None) -> Path:
     ids = ground.uids.ids if ground.uids is not None else ()
     return make_kept_folder(ground.options.work, kind, assignment.job_id, uid, ids)
-
-
-def _make_as_user(folder: str, uid: int | None) -> None:
-    """Create the user's own folder with the user's own rights, and see that it can be written."""
-    look = 'mkdir -p -- "$1" && test -w "$1" -a -x "$1"'
-    result = subprocess.run(
-        ["/bin/sh", "-c", look, "sh", folder],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=30,
-        check=False,
-        user=uid,
-        group=uid,
-        extra_groups=None if uid is None else [],
-    )
-    if result.returncode != 0:
-        said = result.stderr.decode("utf-8", "replace").strip()
-        raise SetupProblem(
-            f"checkpoint_dir: the job's user cannot write to {folder}"
-            f"{f' ({said})' if said else ''}. Leave it empty for a folder kept on the node, or "
-            "name one that is writable for every user."
-        )
