@@ -12,7 +12,7 @@ clash     job, fence, what: another program still held the lock of its job or it
 trespass  job, fence, what: it wrote where it may not, read what it may not, shot its guard
 resumed   job, attempt, fence, rank, step
 left      what: a lock that some process still held when all was over
-shown     job, state: as the API said at the end
+shown     job, state: as the API said at the end; listed: that was all it said
 overdue   job, state: not over long after the last fault
 peek      job, status: a stranger asked for it
 revoked   token, what (a token unless said); used: the same, status; frame: the same, a socket's

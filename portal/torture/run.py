@@ -226,6 +226,7 @@ def _note_what_is_shown(yard: Yard, diary: Diary) -> None:
                 diary.note("shown", job=job["id"], state=job["state"])
             after = page["next_cursor"]
             if not after:
+                diary.note("listed")
                 return
 
 

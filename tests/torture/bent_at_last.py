@@ -89,6 +89,31 @@ def tunnel_outlives_its_session(story):
     ]
 
 
+def role_lives_on(story):
+    """Eleven seconds after it was taken away somebody still reads a job by it."""
+    role = {"what": "role", "token": "a1"}
+    story.facts += [
+        {"kind": "revoked", "at": 100.0, **role},
+        {"kind": "used", "at": 111.0, "status": 200, **role},
+    ]
+
+
+def open_page_outlives_a_role(story):
+    role = {"what": "role", "token": "a1"}
+    story.facts += [
+        {"kind": "revoked", "at": 100.0, **role},
+        {"kind": "frame", "at": 110.6, **role},
+    ]
+
+
+def nodes_secret_lives_on(story):
+    node = {"what": "node", "token": "spare-1"}
+    story.facts += [
+        {"kind": "revoked", "at": 100.0, **node},
+        {"kind": "used", "at": 111.0, "status": 200, **node},
+    ]
+
+
 def another_sessions_program_answers(story):
     story.fact("answered")["by"] = 2
 
@@ -130,6 +155,9 @@ REVOKED = [
     socket_tells_on,
     ticket_lets_in_twice,
     tunnel_outlives_its_session,
+    role_lives_on,
+    open_page_outlives_a_role,
+    nodes_secret_lives_on,
 ]
 OTHERS_SESSION = another_sessions_program_answers
 STALLS = [waits_for_ever, nothing_ran_though_it_fits]

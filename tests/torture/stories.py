@@ -27,6 +27,7 @@ class Story:
             *self.revoked(),
             *self.called(),
             {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
+            {"kind": "listed", "at": 300.0},
             {"kind": "quiet", "at": 300.0, "shows": [[1, "succeeded"]]},
             {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
             {

@@ -219,3 +219,14 @@ def test_who_was_hit_least_comes_first(tmp_path):
     assert bag[:2] == ["never", "never"] and bag[-1] == "often"
     assert set(bag[2:5]) == {"never", "now and then"}
     diary.close()
+
+
+def test_a_strike_draws_the_same_whatever_struck_before(tmp_path):
+    made = []
+    for _ in range(2):
+        hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=threading.Event()))
+        made.append(storm.Storm(hand, cast(Diary, None), list(FAULTS), 1.0))
+    fault, other = list(FAULTS.values())[:2]
+    made[1]._hand_for(other).dice.random()
+    first, again = (each._hand_for(fault).dice.random() for each in made)
+    assert first == again != made[0]._hand_for(fault).dice.random()

@@ -154,6 +154,10 @@ def shown_otherwise(story):
     story.fact("shown")["state"] = "running"
 
 
+def left_out_of_the_list(story):
+    story.facts.remove(story.fact("shown"))
+
+
 def open_page_never_heard(story):
     story.fact("quiet")["shows"] = [[1, "running"]]
 
@@ -219,7 +223,7 @@ BENT = {
     "I20": [event_missing, audit_broken, audit_unsealed],
     "I21": OUTBOX,
     "I22": [segments_part, charged_twice, never_given_back, books_broken],
-    "I23": [shown_otherwise, open_page_never_heard],
+    "I23": [shown_otherwise, left_out_of_the_list, open_page_never_heard],
     "I24": [stranger_saw, OTHERS_SESSION],
     "I25": REVOKED,
     "I26": STALLS,

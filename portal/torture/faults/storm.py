@@ -7,6 +7,7 @@ the end cuts off lacks those that have hit most.
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import threading
@@ -25,7 +26,11 @@ MOST_MORE = 3
 
 
 class Storm:
-    """Threads that strike until `over`. Each kind comes equally often; the dice choose when."""
+    """Threads that strike until `over`. Each kind comes equally often; the dice choose when.
+
+    Threads meet as the machine has it, so none draws from another one's dice: the bags, each
+    thread's pauses and each strike of a kind have dice of their own, all from the hand's.
+    """
 
     def __init__(
         self,
@@ -38,13 +43,18 @@ class Storm:
     ) -> None:
         self.hand, self.diary, self.pause_s = hand, diary, pause_s
         self.kinds = list(kinds)
-        self._dice = random.Random(hand.dice.random())
+        self._seed = hand.dice.random()
+        self._dice = random.Random(self._seed)
+        self._tries: Counter[str] = Counter()
         self._bag = list(first)
         self._bags = 0
         self._hit: Counter[str] = Counter()
         self._busy: set[str] = set()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._strike, daemon=True) for _ in range(AT_ONCE)]
+        self._threads = [
+            threading.Thread(target=self._strike, args=(number,), daemon=True)
+            for number in range(AT_ONCE)
+        ]
 
     @property
     def hits(self) -> int:
@@ -88,15 +98,24 @@ class Storm:
             times[name] += 1
         return [name for _, name in sorted(ranked, key=lambda one: one[0])]
 
-    def _strike(self) -> None:
-        over = self.hand.over
-        while not over.wait(self._dice.uniform(0.5, 1.5) * self.pause_s * AT_ONCE):
+    def _hand_for(self, fault: Fault) -> Hand:
+        """The hand, with dice for this strike alone."""
+        with self._lock:
+            self._tries[fault.name] += 1
+            number = self._tries[fault.name]
+        mine = copy.copy(self.hand)
+        mine.dice = random.Random(f"{self._seed}-{fault.name}-{number}")
+        return mine
+
+    def _strike(self, number: int) -> None:
+        over, pauses = self.hand.over, random.Random(f"{self._seed}-{number}")
+        while not over.wait(pauses.uniform(0.5, 1.5) * self.pause_s * AT_ONCE):
             fault = self._draw()
             if fault is None:
                 continue
             at, target = time.time(), ""
             try:
-                target = fault.inflict(self.hand)
+                target = fault.inflict(self._hand_for(fault))
             except Exception:
                 logger.exception("fault %s could not be inflicted", fault.name)
             finally:

@@ -145,12 +145,15 @@ def every_move_has_its_event(evidence: Evidence) -> Iterator[str]:
 
 
 def shown_is_what_is(evidence: Evidence) -> Iterator[str]:
-    """I23: what the portal shows when all is quiet is what the rows say; so does a page that stayed
-    open since the storm, of what ended long enough before: its socket told of it."""
+    """I23: what the portal shows when all is quiet is what the rows say, and it leaves no job out;
+    so does a page that stayed open since the storm, of what ended long enough before: its socket
+    told of it."""
     states = {job["id"]: job["state"] for job in evidence.rows("job")}
-    for shown in evidence.told("shown"):
-        right = states.get(shown["job"]) == shown["state"]
-        yield "" if right else f"job {shown['job']} is shown as {shown['state']}"
+    told = {shown["job"]: shown["state"] for shown in evidence.told("shown")}
+    for job, state in told.items():
+        yield "" if states.get(job) == state else f"job {job} is shown as {state}"
+    for job in states.keys() - told.keys() if evidence.told("listed") else ():
+        yield f"job {job} is there and is not shown"
     ended = {job["id"]: job["ended_at"] for job in evidence.rows("job") if job["ended_at"]}
     for page in evidence.told("quiet"):
         for job, state in page["shows"]:

@@ -1,7 +1,7 @@
-"""Those who use the portal meanwhile: submit, cancel, look where they may not, revoke tokens.
+"""Those who use the portal meanwhile: submit, cancel, look where they may not.
 
-Others have pages open (`listening.py`), plan ahead (`planning.py`), are told
-by webhooks (`receiving.py`), work in sessions (`visiting.py`).
+Others have pages open (`listening.py`), plan ahead (`planning.py`), are told by webhooks
+(`receiving.py`), take rights away (`revoking.py`), work in sessions (`visiting.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 import httpx
@@ -21,10 +21,10 @@ import psycopg
 
 from portal.torture.history import Diary
 from portal.torture.people.budgets import Treasurer
-from portal.torture.people.doors import signed_in
 from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
 from portal.torture.people.receiving import Receiver
+from portal.torture.people.revoking import Revokers
 from portal.torture.people.visiting import Visitors
 from portal.torture.program import HOSTILE, NEED_GROUPS, NEED_USERS, draw_job, hostile_job
 from portal.torture.yard import Yard
@@ -60,9 +60,12 @@ class Crowd:
         # More than there is room for: what a fault holds up keeps nobody else from coming.
         self.most = 4 * len(yard.nodes)
         self.jobs: list[int] = []
-        self.hostile = Counter(dict.fromkeys(sorted(HOSTILE.keys() - _impossible()), 0))
+        # Each kind as often as the others, whoever submits.
+        kinds = sorted(HOSTILE.keys() - _impossible())
+        self._hostile = cycle(random.Random(f"{seed}-hostile").sample(kinds, len(kinds)))
         self.only: Sequence[str] = ()
         self.planners = Planners(yard, diary, witness, self.api, over)
+        self.revokers = Revokers(yard, diary, over, self.jobs, self.api)
         self.listeners = Listeners(yard, diary, over, self.jobs)
         self.visitors = Visitors(yard, diary, witness, self, over)
         self.receiver: Receiver | None = None
@@ -78,11 +81,12 @@ class Crowd:
             self.planners.begin()
             self.receiver = Receiver(self.diary, self.seed)
             self.receiver.register(self.yard)
-            works += [self._peek, self._revoke, self.planners.book, self.planners.ask]
+            works += [self._misbehave, self._peek, self.planners.book, self.planners.ask]
+            works += [self.revokers.token, self.revokers.role, self.revokers.node]
             works += [self.listeners.listen, self.visitors.visit, self.visitors.visit, self._pay]
         self._threads = [
-            threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
-            for each in works
+            threading.Thread(target=self._for_ever, args=one, name=one[1].__name__, daemon=True)
+            for one in enumerate(works)
         ]
         for thread in self._threads:
             thread.start()
@@ -108,8 +112,9 @@ class Crowd:
             timeout=20,
         )
 
-    def _for_ever(self, work: Callable[[random.Random], None]) -> None:
-        dice = random.Random(f"{self.seed}-{threading.current_thread().ident}-{work.__name__}")
+    def _for_ever(self, number: int, work: Callable[[random.Random], None]) -> None:
+        """`number`: tells people who do the same apart, so that each has dice of their own."""
+        dice = random.Random(f"{self.seed}-{number}-{work.__name__}")
         while not self.over.is_set():
             try:
                 work(dice)
@@ -127,23 +132,26 @@ class Crowd:
             self.over.wait(0.3)
             return
         key = f"t-{dice.getrandbits(48):012x}"
-        # One at once, so that there is some in any run.
-        if dice.random() < _HOSTILE or (self.is_whole and not self.jobs):
-            kind = self._hostile_kind(dice)
-            sent = hostile_job(kind, dice, self.witness, key)
-            self.diary.note("fault", name=f"hostile-{kind}", number=16, target=key, until=None)
+        # The next key hangs on nothing that is drawn for this job, nor on what is answered.
+        own = random.Random(key)
+        if own.random() < _HOSTILE:
+            self._submit_hostile(key, own)
         else:
             longest_s = self.yard.timers.grace_s * 0.6
-            sent = draw_job(dice, self.witness, key, longest_s=min(20.0, longest_s), only=self.only)
-        self.submit(key, sent)
-        self.over.wait(dice.uniform(0.0, 0.6))
+            sent = draw_job(own, self.witness, key, longest_s=min(20.0, longest_s), only=self.only)
+            self.submit(key, sent)
+        self.over.wait(own.uniform(0.0, 0.6))
 
-    def _hostile_kind(self, dice: random.Random) -> str:
-        """One of those that came least."""
-        least = min(self.hostile.values())
-        kind = dice.choice([each for each, count in self.hostile.items() if count == least])
-        self.hostile[kind] += 1
-        return kind
+    def _misbehave(self, dice: random.Random) -> None:
+        """One hostile job at once, so that there is some in any run."""
+        self._submit_hostile(f"t-{dice.getrandbits(48):012x}", dice)
+        self.over.wait()
+
+    def _submit_hostile(self, key: str, dice: random.Random) -> None:
+        kind, at = next(self._hostile), time.time()
+        if self.submit(key, hostile_job(kind, dice, self.witness, key)):
+            name = f"hostile-{kind}"
+            self.diary.note("fault", at=at, name=name, number=16, target=key, until=None)
 
     def submit(self, key: str, sent: dict[str, object]) -> list[int]:
         """Ask until it is answered; the numbers of the jobs, none where nobody answers in time."""
@@ -186,7 +194,8 @@ class Crowd:
             status = api.post(f"/jobs/{job}/cancel/").status_code
         # Promised from the answer on: a call that a fault holds up may find a later attempt.
         self.diary.note("cancel", at=time.time(), sent_at=sent_at, job=job, status=status)
-        self.diary.note("fault", name="cancel", number=18, target=str(job), until=None)
+        if status in _DONE:
+            self.diary.note("fault", name="cancel", number=18, target=str(job), until=None)
 
     def cancel_the_past(self) -> None:
         """18: jobs that have ended are cancelled too, which must change nothing."""
@@ -207,17 +216,3 @@ class Crowd:
             with self.api("carol") as api:
                 status = api.get(f"/jobs/{job}/").status_code
             self.diary.note("peek", job=job, status=status)
-
-    def _revoke(self, dice: random.Random) -> None:
-        """A token is made, revoked, and tried again and again."""
-        with closing(signed_in(self.yard, "bob")) as person:
-            body = {"name": "torture", "scopes": ["jobs:read"], "expires_in_days": 1}
-            made = person.post("/api/v1/tokens/", json=body).raise_for_status().json()
-            person.delete(f"/api/v1/tokens/{made['id']}/").raise_for_status()
-        self.diary.note("revoked", token=made["id"])
-        headers = {"Authorization": f"Bearer {made['secret']}"}
-        for wait_s in (1.0, 10.5):
-            self.over.wait(wait_s)
-            reply = httpx.get(f"{self.yard.address}/api/v1/jobs/", headers=headers, timeout=20)
-            self.diary.note("used", token=made["id"], status=reply.status_code)
-        self.over.wait(dice.uniform(5.0, 15.0))

@@ -12,12 +12,11 @@ from contextlib import closing, contextmanager, suppress
 
 import httpx
 from websockets.exceptions import ConnectionClosed, WebSocketException
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Origin
+from websockets.sync.client import ClientConnection
 
 from portal.torture import aftermath
 from portal.torture.history import Diary
-from portal.torture.people.doors import signed_in
+from portal.torture.people.doors import open_page, signed_in
 from portal.torture.yard import Yard
 
 _WATCHED = 20
@@ -41,7 +40,7 @@ class Listeners:
         with closing(signed_in(self.yard, _LISTENER)) as person:
             cookies = dict(person.cookies)
             try:
-                page = self._open(cookies)
+                page = open_page(self.yard, cookies)
             except (OSError, WebSocketException) as refused:
                 raise httpx.ConnectError(str(refused)) from None
             with page:
@@ -78,7 +77,7 @@ class Listeners:
         with suppress(OSError, WebSocketException, httpx.HTTPError):
             with (
                 closing(signed_in(self.yard, _LISTENER)) as person,
-                self._open(dict(person.cookies)) as page,
+                open_page(self.yard, dict(person.cookies)) as page,
             ):
                 self._watch(page, jobs)
                 while not done.is_set():
@@ -87,17 +86,6 @@ class Listeners:
                         return
                     found |= heard
             shows += found.items()
-
-    def _open(self, cookies: dict[str, str]) -> ClientConnection:
-        address = self.yard.address.removeprefix("http://")
-        return connect(
-            f"ws://{address}/ws/",
-            origin=Origin(self.yard.address),
-            additional_headers={"Cookie": "; ".join(f"{k}={v}" for k, v in cookies.items())},
-            open_timeout=10,
-            close_timeout=0.5,
-            proxy=None,
-        )
 
     def _watch(self, page: ClientConnection, jobs: Sequence[int]) -> None:
         watched = [f"job:{job}" for job in jobs]

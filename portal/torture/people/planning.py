@@ -47,6 +47,7 @@ class Planners:
     def book(self, dice: random.Random) -> None:
         """A node for some minutes from now on: a job runs there, or nobody comes."""
         name = f"b-{dice.getrandbits(48):012x}"
+        dice = random.Random(name)
         booking = self._plan(name)
         if booking is None:
             # No node is free of bookings, or nobody could answer.

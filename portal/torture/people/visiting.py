@@ -57,6 +57,7 @@ class Visitors:
         """A session from its submit until well after its end."""
         app = next(self._apps)
         key = f"s-{dice.getrandbits(48):012x}"
+        dice = random.Random(key)
         jobs = self.door.submit(key, session_job(app, dice, self.witness, key))
         if not jobs or not self._is_in(jobs[0], {JobState.RUNNING}, _STARTS_WITHIN_S):
             self.over.wait(dice.uniform(0.5, 2.0))
