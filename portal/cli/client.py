@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ import httpx
 
 from portal.cli.config import Config
 from portal.cli.exits import TRY_AGAIN, UNREACHABLE, Failure, code_of_status
+from portal.cli.output import say
 
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
@@ -20,6 +22,7 @@ _TRIES = 3
 # Who calls too fast waits as long as the server says, in all at most so long.
 _PATIENCE_S = 60.0
 _LONGEST_PART = 200
+_GIVE_UP_S = 300.0
 
 
 class Api:
@@ -174,7 +177,30 @@ class Api:
         try:
             return answer.json()
         except ValueError:
-            raise _not_ours(answer) from None
+            raise not_ours(answer) from None
+
+
+class Patience:
+    """How long to put up with a server that is away: five minutes in a row."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self._since: float | None = None
+        self._pause_s = 0.5
+
+    def bear(self, failure: Failure, *, most_s: float = math.inf) -> None:
+        """Wait a moment, `most_s` seconds at most, or raise the failure if waiting is no use."""
+        if failure.code not in (UNREACHABLE, TRY_AGAIN):
+            raise failure
+        if self._since is None:
+            self._since = time.monotonic()
+            say(f"{failure.what} Trying again…")
+        if time.monotonic() - self._since > _GIVE_UP_S:
+            raise failure
+        time.sleep(min(self._pause_s, most_s))
+        self._pause_s = min(10.0, self._pause_s * 2)
 
 
 def _refusal(answer: httpx.Response) -> Failure:
@@ -184,7 +210,7 @@ def _refusal(answer: httpx.Response) -> Failure:
         if not isinstance(found, Mapping) or "detail" not in found:
             raise ValueError
     except ValueError:
-        return _not_ours(answer)
+        return not_ours(answer)
     details = [f"{one['field']}: {one['message']}" for one in found.get("errors", ())]
     remedies = {
         401: "Type: trainyard login",
@@ -200,7 +226,8 @@ def _refusal(answer: httpx.Response) -> Failure:
     )
 
 
-def _not_ours(answer: httpx.Response) -> Failure:
+def not_ours(answer: httpx.Response) -> Failure:
+    """For an answer that no portal gives: a proxy, or another program at this address."""
     code = code_of_status(answer.status_code) if answer.status_code >= 500 else UNREACHABLE
     return Failure(
         f"{answer.url} answered {answer.status_code}, but not as Trainyard does.",

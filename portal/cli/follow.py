@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import httpx
 import typer
 
-from portal.cli.client import Api
+from portal.cli.client import Api, Patience, not_ours
 from portal.cli.config import load_config
 from portal.cli.exits import (
     CANCELLED,
     OK,
     TIMED_OUT,
-    TRY_AGAIN,
-    UNREACHABLE,
     USER_FAILURE,
     Failure,
     code_of_end,
@@ -27,7 +27,7 @@ from portal.cli.session import AsJson
 HOLD_LOG_S = 20
 HOLD_JOB_S = 60
 SET_EVERY_S = 2.0
-GIVE_UP_S = 300.0
+_HEADERS = {"x-log-attempt", "x-log-next", "x-log-complete"}
 
 Number = Annotated[int, typer.Argument(min=1, metavar="JOB", help="The job's number.")]
 
@@ -102,21 +102,29 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     patience = Patience()
     while True:
-        left = HOLD_JOB_S if deadline is None else max(0.0, deadline - time.monotonic())
+        left = _left_s(deadline)
         try:
             job: dict[str, Any] = api.get(f"/jobs/{number}/", wait_s=min(HOLD_JOB_S, left))
         except Failure as failure:
-            patience.bear(failure)
+            patience.bear(failure, most_s=_left_s(deadline))
+            if not _left_s(deadline):
+                words = f"Nothing was heard of job {number} for {timeout_s:g} s: {failure.what}"
+                raise Failure(words, code=TIMED_OUT) from None
             continue
         patience.renew()
         if job["is_final"]:
             return job
-        if deadline is not None and time.monotonic() >= deadline:
+        if not _left_s(deadline):
             raise Failure(
                 f"Job {number} is still {job['state']} after {timeout_s:g} s.", code=TIMED_OUT
             )
         if left < 1:
             time.sleep(0.1)
+
+
+def _left_s(deadline: float | None) -> float:
+    """Seconds until then, 0 afterwards; without an end where there is none."""
+    return math.inf if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +186,7 @@ def follow(
     current, offset = place.attempt, place.offset
     while True:
         try:
-            reply = api.get_raw(
-                f"/jobs/{number}/log/raw/",
-                wait_s=HOLD_LOG_S,
-                attempt=current,
-                rank=rank,
-                offset=offset,
-            )
+            reply = _piece(api, number, current, rank, offset, wait_s=HOLD_LOG_S)
         except Failure as failure:
             patience.bear(failure)
             continue
@@ -225,7 +227,7 @@ def _print_all(
 ) -> None:
     offset, current = place.offset, place.attempt
     while True:
-        reply = api.get_raw(f"/jobs/{number}/log/raw/", attempt=current, rank=rank, offset=offset)
+        reply = _piece(api, number, current, rank, offset)
         current = current or int(reply.headers["X-Log-Attempt"]) or None
         offset = int(reply.headers["X-Log-Next"])
         writer.write(reply.content)
@@ -236,34 +238,27 @@ def _print_all(
             return
 
 
+def _piece(
+    api: Api, number: int, attempt: int | None, rank: int, offset: int, *, wait_s: float = 0
+) -> httpx.Response:
+    """Log bytes from there on; Failure (exit code 69) where they are not from a portal's log."""
+    query = {"attempt": attempt, "rank": rank, "offset": offset}
+    reply = api.get_raw(f"/jobs/{number}/log/raw/", wait_s=wait_s, **query)
+    if not reply.headers.keys() >= _HEADERS:
+        raise not_ours(reply)
+    return reply
+
+
 def _tail(api: Api, number: int, attempt: int | None, rank: int, count: int) -> _Place:
     """Where the last `count` lines begin. Their bytes are read from there: an answer holds no more
     than so many lines, and no line without its end."""
     page = api.get(f"/jobs/{number}/log/", attempt=attempt, rank=rank, tail=count)
+    if "offset" not in page:
+        raise Failure(
+            f"{api.config.server} does not say where the last lines begin: it is older than this.",
+            remedy=f"Leave --tail out: trainyard logs {number} | tail -n {count}",
+        )
     return _Place(page["attempt"], page["offset"], page["first_line"])
-
-
-class Patience:
-    """How long to put up with a server that is away: five minutes in a row."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self._since: float | None = None
-        self._pause_s = 0.5
-
-    def bear(self, failure: Failure) -> None:
-        """Wait a moment, or raise the failure when it is no use to wait."""
-        if failure.code not in (UNREACHABLE, TRY_AGAIN):
-            raise failure
-        if self._since is None:
-            self._since = time.monotonic()
-            say(f"{failure.what} Trying again…")
-        if time.monotonic() - self._since > GIVE_UP_S:
-            raise failure
-        time.sleep(self._pause_s)
-        self._pause_s = min(10.0, self._pause_s * 2)
 
 
 def until_set_end(api: Api, number: int) -> dict[str, Any]:

@@ -22,7 +22,18 @@ from portal.cli.config import (
 from portal.cli.exits import Failure
 from portal.cli.output import print_json, print_line, say
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+def _also_before(context: typer.Context, value: bool) -> bool:
+    """Of a group and its command alike, whichever of them the option stands at."""
+    # Shared by the contexts of a whole command line.
+    context.meta[__name__] = is_json = value or context.meta.get(__name__, False)
+    return bool(is_json)
+
+
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print JSON instead of a table.", callback=_also_before),
+]
 
 
 def login(

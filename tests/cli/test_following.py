@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from portal.cli.__main__ import app
+from portal.cli.__main__ import run as ends
+from portal.cli.client import Api
+from portal.cli.exits import TIMED_OUT, TRY_AGAIN, UNREACHABLE, USAGE, Failure
+from portal.cli.follow import until_end
 
 pytestmark = pytest.mark.once
 PIECE = 10
@@ -112,3 +117,35 @@ def test_a_job_that_is_followed_as_json_comes_last_of_its_lines(portal_is):
     assert lines == [{"line": 1, "text": "one"}, {"line": 2, "text": "two"}]
     assert (job["id"], job["state"]) == (7, "succeeded")
     assert "Job 7" in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--tail", "2"]])
+def test_an_answer_that_is_no_portals_is_named(portal_is, words):
+    """Of a proxy that asks for a sign-in, and of one that answers the log alone."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "raw" in request.url.path:
+            return httpx.Response(200, html="<h1>Sign in</h1>")
+        return Logs([b"one\n"])(request)
+
+    portal_is(answer)
+    assert ends(["logs", "7", *words]) == UNREACHABLE
+
+
+def test_an_older_server_is_asked_for_the_whole_log(portal_is, capsys):
+    portal_is(lambda _: httpx.Response(200, json={"attempt": 1, "lines": []}))
+    assert ends(["logs", "7", "--tail", "2"]) == USAGE
+    assert "Leave --tail out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", [UNREACHABLE, TRY_AGAIN])
+def test_a_timeout_holds_while_the_server_is_away(code):
+    class Away:
+        def get(self, *_, **__):
+            raise Failure("It does not answer.", code=code)
+
+    began = time.monotonic()
+    with pytest.raises(Failure) as passed:
+        until_end(cast(Api, Away()), 7, timeout_s=0.6)
+    assert (passed.value.code, time.monotonic() - began < 2) == (TIMED_OUT, True)
+    assert "It does not answer." in passed.value.what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from portal.cli.__main__ import app, run
+from tests.cli.conftest import ROOT
 
 pytestmark = pytest.mark.once
 
@@ -30,6 +32,27 @@ def test_every_command_takes_json():
         if "--json" not in [option for one in command.params for option in one.opts]
     ]
     assert not without
+
+
+def test_every_command_has_its_row_in_the_readme():
+    rows = [
+        set(re.findall(r"[a-z][a-z-]*", line.split("|")[1]))
+        for line in (ROOT / "portal/cli/README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `trainyard")
+    ]
+    missing = [
+        words
+        for words, _ in commands(get_command(app))
+        if not any(set(words.split()) <= row for row in rows)
+    ]
+    assert rows and not missing
+
+
+@pytest.mark.parametrize("words", ["nodes --json renew-token n1", "nodes renew-token n1 --json"])
+def test_a_group_and_its_command_take_json_alike(portal_is, capsys, words):
+    portal_is(lambda _: httpx.Response(200, json={"name": "n1", "state": "ready"}))
+    assert run(words.split()) == 0
+    assert json.loads(capsys.readouterr().out) == {"name": "n1", "state": "ready"}
 
 
 def answer(request: httpx.Request) -> httpx.Response:

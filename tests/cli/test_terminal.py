@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.cli.client import Api
+from portal.cli.client import Api, Patience
 from portal.cli.config import Config, load_config
 from portal.cli.exits import NOT_ALLOWED, UNREACHABLE, Failure
-from portal.cli.follow import Patience, _next_attempt
+from portal.cli.follow import _next_attempt
 from portal.cli.output import JOB_HEADS, LogWriter, harmless, print_table
 
 pytestmark = pytest.mark.once

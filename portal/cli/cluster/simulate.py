@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from portal.cli.client import Api
+from portal.cli.client import Api, Patience
 from portal.cli.config import load_config
 from portal.cli.exits import TRY_AGAIN, Failure
-from portal.cli.follow import Patience
 from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
