@@ -46,7 +46,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         _wait_for_all(api, last)
         took_s = time.monotonic() - began
         computing = effort.per_job_ms(count)
-        succeeded = sum(one["name"].startswith("bench-") for one in _jobs(api, "succeeded"))
+        succeeded = sum(one["name"].startswith("bench-") for one in jobs_in(api, "succeeded"))
         turns = read_turns(stack, "bench-", took_s)
     return {
         "bench": "throughput",
@@ -83,7 +83,7 @@ def _wait_for_all(api: httpx.Client, last: int) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not api.get(f"/jobs/{last}/", params={"wait": 20}).raise_for_status().json()["is_final"]:
         _give_up_after(deadline)
-    while next(_jobs(api, UNFINISHED, page=1), None) is not None:
+    while next(jobs_in(api, UNFINISHED, page=1), None) is not None:
         _give_up_after(deadline)
         time.sleep(0.05)
 
@@ -93,7 +93,8 @@ def _give_up_after(deadline: float) -> None:
         raise TimeoutError(f"jobs were still unfinished after {PATIENCE_S:.0f} s")
 
 
-def _jobs(api: httpx.Client, states: str, page: int = 200) -> Iterator[dict[str, Any]]:
+def jobs_in(api: httpx.Client, states: str, page: int = 200) -> Iterator[dict[str, Any]]:
+    """All jobs in these states, newest first, however many pages they fill."""
     cursor: dict[str, Any] = {}
     while True:
         reply = api.get("/jobs/", params={"state": states, "limit": page, **cursor})
