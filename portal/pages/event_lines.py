@@ -76,11 +76,11 @@ class EventLine:
     who: str
 
 
-def event_line(event: JobEvent | NodeEvent) -> EventLine:
-    """An event as a line; a kind without words here shows its own name."""
+def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> EventLine:
+    """An event as a line, with those of its facts that its reader may see; a kind without words
+    here shows its own name."""
     words = WORDS.get(event.kind, event.kind.replace("_", " ").capitalize())
     who = event.actor.get_full_name() if event.actor else ""
-    facts: Mapping[str, object] = event.detail
     reason = str(facts.get("reason", ""))
     if reason in set(EndReason):
         detail = end_sentence(reason, {"who": who or "Trainyard", **facts})

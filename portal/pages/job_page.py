@@ -20,6 +20,7 @@ from scheduler.selectors.jobs import (
     end_sentence_of,
     job_actions,
     may_read_inside,
+    shown_facts,
     shown_state_of,
     wait_sentence_of,
 )
@@ -148,7 +149,10 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         # Of one reading a chart says nothing, and its axis is of milliseconds.
         "has_curve": any(len(one.at) > 1 for one in series),
         "is_simulated": any(one.is_simulated for one in series) or _is_simulated(attempts),
-        "events": [event_line(event) for event in header.events],
+        "events": [
+            event_line(event, shown_facts(event, may_read=frame["may_read"]))
+            for event in header.events
+        ],
         "tier": Tier(job.tier).name.lower(),
         "sentence": end_sentence_of(job),
         "triage": _triage(viewer, job, attempts),

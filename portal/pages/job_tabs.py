@@ -14,14 +14,20 @@ from django.utils.dateparse import parse_datetime
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from portal.pages.access import page, viewer_of
-from portal.pages.event_lines import event_line
+from portal.pages.event_lines import EventLine, event_line
 from portal.pages.job_page import job_frame, why
 from portal.pages.listing.tails import tail_of
 from portal.reports.charts import device_points, host_points, latest
 from portal.reports.spec_text import command_line_of, diff_of, yaml_of
 from scheduler.loop.answering import before_answers
 from scheduler.models import Job, JobEvent
-from scheduler.selectors.jobs import get_visible_job, job_events, may_read_inside, shown_spec
+from scheduler.selectors.jobs import (
+    get_visible_job,
+    job_events,
+    may_read_inside,
+    shown_facts,
+    shown_spec,
+)
 from scheduler.selectors.machines.hosts import hosts_since
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
@@ -64,7 +70,10 @@ def job_events_tab(request: HttpRequest, pk: int) -> HttpResponseBase:
     def read(before: int | None, most: int) -> Iterable[JobEvent]:
         return (every.filter(pk__lt=before) if before else every)[:most]
 
-    context["events"] = tail_of(request, read, size=EVENTS_AT_MOST).made(event_line)
+    def line(event: JobEvent) -> EventLine:
+        return event_line(event, shown_facts(event, may_read=context["may_read"]))
+
+    context["events"] = tail_of(request, read, size=EVENTS_AT_MOST).made(line)
     part = "#events" if request.GET.get("part") == "events" else ""
     return render(request, f"jobs/events.html{part}", context)
 

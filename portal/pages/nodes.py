@@ -151,7 +151,9 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "row": map_rows([view])[0],
         "charts": device_charts(series)[:2],
         "since": latest(series),
-        "events": tail_of(request, read, size=EVENTS_SHOWN).made(event_line),
+        "events": tail_of(request, read, size=EVENTS_SHOWN).made(
+            lambda event: event_line(event, event.detail)
+        ),
         "is_hardware": is_hardware,
         "empties": emptying(viewer, [node], now=now)[node.pk],
         "lease_s": load_conf().node_lease_s,

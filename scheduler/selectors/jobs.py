@@ -33,6 +33,9 @@ from scheduler.states import (
 
 MAX_PK = 2**63 - 1
 
+# Kinds of events, and in which fact of each a node says what it found in the job's folders.
+_INSIDE = {"starts_anew": "detail", "assigned": "starts_anew"}
+
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
@@ -181,6 +184,13 @@ def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
     """The job's history, oldest first."""
     check_visible(viewer, job)
     return job.events.select_related("actor", "attempt").order_by("id")
+
+
+def shown_facts(event: JobEvent, *, may_read: bool) -> dict[str, Any]:
+    """What an event says beside its kind; without the words in which a node names folders and files
+    for whoever may not read inside the job."""
+    left_out = "" if may_read else _INSIDE.get(event.kind, "")
+    return {name: fact for name, fact in event.detail.items() if name != left_out}
 
 
 def attempts_of(viewer: User, job: Job) -> QuerySet[Attempt]:

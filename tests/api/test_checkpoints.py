@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.models import Attempt
 from scheduler.states import EndReason
 from scheduler.wire.messages import Checkpoint
 from tests.scenes import NOON, at, ended, running, start, submit, sync
@@ -51,3 +52,24 @@ def test_pause_resume_and_what_was_saved(program, alice, bob, finance, cluster, 
     assert (resumed["state"], resumed["queued_at"]) == ("queued", detail["queued_at"])
     assert caller.post(f"/jobs/{job.pk}/cancel/").json()["state"] == "cancelled"
     assert caller.post(f"/jobs/{job.pk}/pause/").status_code == 409
+
+
+def test_why_a_job_starts_anew_is_told_to_those_who_may_read_inside(
+    client, alice, finance, cluster, project
+):
+    words = "checkpoint folder /of-the-job/x: No such file"
+    job = submit(alice, project)
+    attempt = start(job, cluster.node(1))
+    sync(cluster.node(1), replace(running(attempt), resume_problem=words), now=at(60))
+    assert Attempt.objects.get(job=job).resume_problem == words
+    assigned = job.events.get(kind="assigned")
+    assigned.detail |= {"starts_anew": words}
+    assigned.save()
+    pages = [f"/jobs/{job.pk}/", f"/jobs/{job.pk}/events/"]
+    calls = [f"/api/v1/jobs/{job.pk}/attempts/", f"/api/v1/jobs/{job.pk}/events/"]
+    for person, is_told in ((alice, True), (finance, False)):
+        client.force_login(person)
+        for place in (*pages, *calls):
+            reply = client.get(place)
+            assert reply.status_code == 200
+            assert ("/of-the-job" in reply.content.decode()) == is_told, (person, place)

@@ -147,13 +147,18 @@ class JobEvents(ApiView):
     )
     def get(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
-        events = select.job_events(viewer, select.get_visible_job(viewer, pk))
+        job = select.get_visible_job(viewer, pk)
+        events, may_read = select.job_events(viewer, job), select.may_read_inside(viewer, job)
         return Response(
-            part_of(request, events, lambda found: [_show_event(event) for event in found])
+            part_of(
+                request,
+                events,
+                lambda found: [_show_event(one, may_read=may_read) for one in found],
+            )
         )
 
 
-def _show_event(event: JobEvent) -> dict[str, Any]:
+def _show_event(event: JobEvent, *, may_read: bool) -> dict[str, Any]:
     return {
         "at": event.at,
         "kind": event.kind,
@@ -161,7 +166,7 @@ def _show_event(event: JobEvent) -> dict[str, Any]:
         "attempt": event.attempt.number if event.attempt else None,
         "from_state": event.from_state,
         "to_state": event.to_state,
-        "detail": event.detail,
+        "detail": select.shown_facts(event, may_read=may_read),
     }
 
 
@@ -203,7 +208,7 @@ def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
         "checkpoint_problem": attempt.checkpoint_problem if may_read else "",
         "resume_from": attempt.resume_from if may_read else "",
         "resume_step": attempt.resume_step,
-        "resume_problem": attempt.resume_problem,
+        "resume_problem": attempt.resume_problem if may_read else "",
         "lost_s": attempt.end_facts.get("lost_s"),
         "lost_gpu_s": attempt.end_facts.get("lost_gpu_s"),
         "assigned_at": attempt.assigned_at,
