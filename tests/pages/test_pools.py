@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from scheduler.models import PoolRule
+from scheduler.models import PoolRule, Scenario
+from scheduler.services.sharing.policies import set_pool_policy
 from tests import scenes
 from tests.pages.yard import build_yard
 
@@ -39,6 +42,7 @@ def test_a_rule_is_shown_as_a_difference_and_then_put_in_force(client, operator,
         ("may stop others", "yes", "no"),
         ("patience", "10 min", "30 s"),
     ]
+    assert "it is not replayed" in page.content.decode()
     assert not PoolRule.objects.exists()
     assert client.post(f"{HERE}policy/", asked).status_code == 302
     rule = PoolRule.objects.get()
@@ -47,3 +51,26 @@ def test_a_rule_is_shown_as_a_difference_and_then_put_in_force(client, operator,
     assert "Who is next: Select a valid choice" in refused.content.decode()
     client.post(f"{HERE}policy/", {"follow": "1"})
     assert not PoolRule.objects.filter(ended_at=None).exists()
+
+
+@pytest.mark.parametrize(("preempts", "replayed"), [("yes", "yes"), ("no", "no"), ("", "yes")])
+def test_what_is_replayed_is_what_would_be_put_in_force(client, operator, root, preempts, replayed):
+    cluster = scenes.build_cluster(root, nodes=1, gpus=1)
+    pool = cluster.node(1).pool
+    set_pool_policy(actor=operator, pool=pool, name="las", placement="pack", preempts=False)
+    client.force_login(operator)
+    asked = {"name": "fifo", "preempts": preempts, "placement": "", "head_patience_s": ""}
+    page = client.get(HERE, asked)
+    assert ("where jobs go", "room for usual jobs", "tightest fit") in page.context["changes"]
+    simulator = "/cluster/simulator/"
+    form = page.content.decode().partition(f'action="{simulator}"')[2].partition("</form>")[0]
+    client.post(simulator, dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)))
+    wanted = ["policy=fifo", f"preempt={replayed}", "placement=tight"]
+    assert Scenario.objects.get().changes == wanted
+
+
+def test_patience_below_zero_is_refused_before_it_is_shown(client, operator, root):
+    scenes.build_cluster(root, nodes=1, gpus=1)
+    client.force_login(operator)
+    page = client.get(HERE, {"name": "fifo", "head_patience_s": "-5"})
+    assert "Patience" in page.content.decode() and not page.context["is_asked"]

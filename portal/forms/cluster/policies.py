@@ -31,7 +31,7 @@ class PolicyForm(forms.Form):
         choices=[OPEN, *((str(one), PLACEMENT_WORDS[one]) for one in PLACEMENTS)],
     )  # fmt: skip
     head_patience_s = forms.FloatField(
-        label="Patience, in seconds", required=False,
+        label="Patience, in seconds", required=False, min_value=0,
         help_text="How long a job that does not fit lets others pass. Empty: as the cluster says.",
     )  # fmt: skip
 

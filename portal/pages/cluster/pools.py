@@ -38,9 +38,10 @@ def pool_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     policy = policy_under(pool, own)
     is_asked = may_operate and "name" in request.GET
     form = PolicyForm(request.GET if is_asked else None, initial=_initial(policy, own))
-    changes = []
+    changes, wanted = [], policy
     if is_asked and form.is_valid():
-        changes = policy_changes(*compare_policies(pool, form.wanted()))
+        before, wanted = compare_policies(pool, form.wanted())
+        changes = policy_changes(before, wanted)
     context = {
         "pool": pool,
         "view": pool_view(viewer, pool),
@@ -49,6 +50,7 @@ def pool_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "rules": leaf_of(request, rules, "rules", size=8),
         "form": form,
         "changes": changes,
+        "wanted": wanted,
         "is_asked": is_asked and form.is_valid(),
         "may_operate": may_operate,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
