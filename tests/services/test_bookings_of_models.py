@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.models import Device
+from scheduler.models import Allocation, Device
 from scheduler.selectors.calendar.reserved import reserved_devices
 from scheduler.services.bookings.requested import Fit, shape_of
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
-from tests.scenes import at
+from tests.scenes import NOON, at
 from tests.services.test_bookings import HOUR, book
 
 pytestmark = pytest.mark.django_db
@@ -92,3 +92,18 @@ def test_of_a_whole_node_every_model_is_its_owners(lead, project, cluster):
     owned = reserved_devices(now=at(HOUR))
     assert booking.node_ids == [node.pk]
     assert set(owned) == set(node.devices.values_list("pk", flat=True))
+
+
+def test_who_held_a_device_before_does_not_decide_whose_it_is(lead, alice, project, cluster):
+    booking = book(lead, project, cluster, gpus_per_node=2)
+    node = next(one for one in cluster.nodes if one.pk == booking.node_ids[0])
+    inside = scenes.submit(alice, project, now=NOON, booking=str(booking.pk))
+    held = scenes.start(inside, node, now=at(HOUR)).placements.get().allocations.get()
+    outside = scenes.submit(alice, project, now=NOON)
+    placement = scenes.start(outside, cluster.nodes[-1], now=at(HOUR)).placements.get()
+    for _ in range(3):
+        Allocation.objects.create(
+            placement=placement, device=held.device, acquired_at=NOON, released_at=at(1)
+        )
+    owned = reserved_devices(now=at(HOUR))
+    assert held.device_id in owned and len(owned) == 2

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from scheduler.models import Booking, Device
+from scheduler.models import Allocation, Booking, Device
 
 
 def active_bookings(now: datetime) -> QuerySet[Booking]:
@@ -36,9 +36,9 @@ def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
         .values_list("pk", "node", "model")
     )
     held = dict(
-        Device.objects.filter(node__in=by_node, allocations__released_at__isnull=True)
-        .filter(allocations__isnull=False)
-        .values_list("pk", "allocations__placement__attempt__job__booked_in")
+        Allocation.objects.filter(device__node__in=by_node, released_at__isnull=True).values_list(
+            "device", "placement__attempt__job__booked_in"
+        )
     )
     for node, bookings in by_node.items():
         here = [(pk, model) for pk, its_node, model in devices if its_node == node]
