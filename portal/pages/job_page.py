@@ -26,7 +26,7 @@ from scheduler.selectors.jobs import (
 )
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.one_job.tries import read_devices
-from scheduler.selectors.queues import places_of
+from scheduler.selectors.queues import place_in_line, places_of
 from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import JobCost, cost_of_attempts, may_see_cost
@@ -229,6 +229,7 @@ def why(job: Job, decided: Decided) -> dict[str, Any]:
         "why_next": next_words(job),
         "why_facts": facts,
         **places_of(job),
+        "is_next": place_in_line(job) == 1,
         "so_since": job.wait_checked_at,
         "decided": decided,
         "start_p50": _moment(job.wait_facts.get("start_p50_at")),

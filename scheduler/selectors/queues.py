@@ -130,15 +130,15 @@ def _first(jobs: QuerySet[Any], limit: int, places: Mapping[int, Standing]) -> l
     listed = sorted(places, key=lambda pk: places[pk].place)[:limit]
     is_outside = Case(When(wait_reason__in=_OUTSIDE, then=1), default=0)
     place = F("wait_facts__ahead").asc(nulls_last=True)
-    others = jobs.exclude(pk__in=listed).order_by("-tier", is_outside, place, "queued_at", "id")
+    others = jobs.exclude(pk__in=listed).order_by(is_outside, "-tier", place, "queued_at", "id")
     return [*jobs.filter(pk__in=listed), *others[: limit - len(listed)]]
 
 
-def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
-    """What to sort by, the next first: tier, then the order as it is known."""
+def _place(job: Job, standing: Standing | None) -> tuple[int, int, int]:
+    """What to sort by, the next first: in the line or not, tier, then the order as it is known."""
     if standing is not None:
-        return _FIRST, standing.place
-    return -job.tier, place_in_line(job) or _LAST
+        return 0, _FIRST, standing.place
+    return int(_is_outside(job)), -job.tier, place_in_line(job) or _LAST
 
 
 def _is_outside(job: Job) -> bool:
@@ -203,6 +203,8 @@ def places_of(job: Job) -> dict[str, int | None]:
 def _ahead(job: Job) -> QuerySet[Job]:
     is_earlier = Q(queued_at__lt=job.queued_at) | Q(queued_at=job.queued_at, pk__lt=job.pk)
     ahead = Q(tier__gt=job.tier) | (Q(tier=job.tier) & is_earlier)
+    is_in_line = ~Q(wait_reason__in=_OUTSIDE)
+    ahead = is_in_line | ahead if _is_outside(job) else is_in_line & ahead
     return Job.objects.filter(ahead, pool=job.pool_id, state=JobState.QUEUED)
 
 

@@ -62,3 +62,30 @@ def test_who_is_kept_back_is_not_first_for_having_nobody_ahead(alice, project, c
     assert [places_of(job)["position"] for job in (early, late, kept)] == [1, 2, 3]
     assert places_of(late)["place_in_team"] == 2
     assert [row.job for row in queue_rows(alice, early.pool)][:3] == [early, late, kept]
+
+
+def test_who_cannot_start_stands_behind_all_who_can_wherever_it_is_told(alice, project, cluster):
+    """The first to come, and of a higher tier, they hold nobody's place."""
+    never, early = submit(alice, project, now=at(0)), submit(alice, project, now=at(1))
+    Job.objects.filter(pk=never.pk).update(tier=early.tier + 1)
+    never.refresh_from_db()
+    over, late = submit(alice, project, now=at(2)), submit(alice, project, now=at(3))
+    told(never, 0, WaitReason.QUOTA_HARD), told(early, 0)
+    told(over, 0, WaitReason.POOL_CLOSED), told(late, 1)
+    right = [early, late, never, over]
+    for limit in (500, 3):
+        assert [row.job for row in queue_rows(alice, early.pool, limit=limit)] == right[:limit]
+    standings = {job.pk: SimpleNamespace(place=n) for n, job in enumerate((early, late), start=1)}
+    assert [row.job for row in queue_rows(alice, early.pool, places=standings)] == right
+    assert [position_in_queue(job) for job in right] == [1, 2, 3, 4]
+    assert [places_of(job) for job in right] == [
+        {"position": place, "place_in_team": place} for place in (1, 2, 3, 4)
+    ]
+
+
+def test_who_cannot_start_is_not_said_to_be_next(client, alice, project, cluster):
+    job = told(submit(alice, project, now=at(0)), 0)
+    client.force_login(alice)
+    assert "next in line" in client.get(f"/jobs/{job.pk}/").content.decode()
+    told(job, 0, WaitReason.QUOTA_HARD)
+    assert "next in line" not in client.get(f"/jobs/{job.pk}/").content.decode()
