@@ -8,14 +8,17 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import MaintenanceWindow
+from scheduler.models import MaintenanceWindow, Node
 from scheduler.selectors.freeing.room import room_over_time
 from scheduler.services.nodes import drain_node
 from scheduler.services.sites.following import follow_windows
+from scheduler.states import NodeState
 from tests import scenes
 from tests.pages.test_budgets import statements
 from tests.pages.yard import book_soon
 from tests.scenes import at, ended, running, start, submit, sync
+from tests.services.test_bookings import HOUR as HOUR_S
+from tests.services.test_bookings import book
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -79,6 +82,24 @@ def test_what_comes_is_by_limits_by_runs_alike_and_less_what_is_planned(
     drain_node(actor=root, node=two, reason="fans")
     _, _, latest, _ = seen(alice, 0, 6 * 3600, 3660)
     assert latest[4.5] == 4
+
+
+def test_what_is_booked_is_free_for_nobody_else(alice, lead, project, cluster):
+    """Two of four are: two others are held until three, and one of the booking itself until two."""
+    Node.objects.exclude(pk=cluster.node(1).pk).update(state=NodeState.RETIRED)
+    first = book(lead, project, cluster, gpus_per_node=2, hours=(1, 5))
+    run(alice, project, cluster.node(1), at(HOUR_S), gpus=2, limit="2h")
+    _, _, latest, _ = seen(alice, 0, 6 * HOUR_S, HOUR_S)
+    assert (latest[1], latest[3.1], latest[5.1]) == (0, 2, 4)
+    inside = submit(
+        alice, project, gpus_per_node=1, time_limit="1h", booking=str(first.pk), now=at(HOUR_S)
+    )
+    start(inside, cluster.node(1), now=at(HOUR_S))
+    _, _, latest, _ = seen(alice, 0, 6 * HOUR_S, HOUR_S)
+    assert (latest[1], latest[2.1], latest[3.1], latest[5.1]) == (0, 0, 2, 4)
+    book(lead, project, cluster, gpus_per_node=2, hours=(4, 6))
+    _, _, latest, _ = seen(alice, 0, 6 * HOUR_S, HOUR_S)
+    assert (latest[3.1], latest[4.1], latest[5.1]) == (2, 0, 2)
 
 
 def test_nodes_in_maintenance_are_free_again_when_it_is_over(root, alice, cluster):

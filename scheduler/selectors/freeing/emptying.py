@@ -39,7 +39,8 @@ _HELD = ("node", "attempt", "attempt__started_at",
 class Holder:
     """A job on a node. `job` is 0 and `name` empty where the viewer may not see it.
 
-    `likely` is None where nothing alike has run for longer.
+    `likely` is None where nothing alike has run for longer. `attempt` and `booking` (ids, None for
+    no booking) are there to count and compare, not to be shown.
     """
 
     job: int
@@ -47,6 +48,8 @@ class Holder:
     gpus: int
     latest: datetime
     likely: datetime | None
+    attempt: int
+    booking: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
     """By node, every one of them; two statements and what the viewer's rights take."""
     found: dict[int, list[Holder]] = {node.pk: [] for node in nodes}
     job = "attempt__job"
-    fields = (*_HELD, "may_see_", job, f"{job}__name", f"{job}__time_limit_s")
+    fields = (*_HELD, "may_see_", job, f"{job}__name", f"{job}__time_limit_s", f"{job}__booked_in")
     kinds = [f"{job}__{name}" for name in _KIND]
     rows = list(
         # By the state of jobs: of attempts there are all that ever were.
@@ -102,14 +105,15 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
 
 
 def _holder(row: tuple[Any, ...], times: RunTimes, now: datetime) -> tuple[int, Holder]:
-    node, _, began, assigned, extended_s, is_seen, number, name, limit_s, *kind, gpus = row
+    node, attempt, began, assigned, extended_s, is_seen, number, name, limit_s, booking = row[:10]
+    *kind, gpus = row[10:]
     since = began or assigned
     latest = max(since + timedelta(seconds=extended_s or limit_s), now)
     ahead_s = times.ahead_s(kind_of(*kind), (now - since).total_seconds())
     likely = None
     if math.isfinite(ahead_s):
         likely = min(now + timedelta(seconds=ahead_s), latest)
-    holder = Holder(number, name, gpus, latest, likely)
+    holder = Holder(number, name, gpus, latest, likely, attempt, booking)
     if not is_seen:
         holder = replace(holder, job=0, name="")
     return node, holder

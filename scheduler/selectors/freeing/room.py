@@ -33,7 +33,7 @@ from scheduler.models import Allocation, Device, MaintenanceWindow, Node, Pool
 from scheduler.selectors.books.seconds import within
 from scheduler.selectors.calendar.plans import Plan, plans_between
 from scheduler.selectors.cluster import visible_nodes
-from scheduler.selectors.freeing.emptying import Emptying, emptying
+from scheduler.selectors.freeing.emptying import Emptying, Holder, emptying
 from scheduler.states import DeviceHealth, NodeState
 
 # Moments at which it is looked at, at most: as fine as a picture shows.
@@ -213,28 +213,38 @@ def _as_it_comes(
     found = {}
     for word in ("latest", "likely"):
         free = np.repeat(cells.free, len(at), axis=1)
+        inside: dict[tuple[int, int | None], Counts] = {}
         for row, node in enumerate(cells.nodes):
-            for end_s, gpus in _gives_back(ends[node.pk], word):
-                free[row, at >= end_s] += gpus
+            for end_s, holder in _gives_back(ends[node.pk], word):
+                free[row, at >= end_s] += holder.gpus
+                if holder.booking is not None:
+                    here = inside.setdefault((row, holder.booking), np.zeros(len(at), np.int64))
+                    here[at < end_s] += holder.gpus
         free = np.minimum(free, cells.in_order)
-        for rows, gpus, first, last in _taken(plans, cells, at):
-            span = free[rows, first:last]
-            left = np.maximum(0, cells.total[rows] - gpus) if gpus else np.zeros_like(span)
-            free[rows, first:last] = np.minimum(span, left)
+        for rows, plan, first, last in _taken(plans, cells, at):
+            if not plan.gpus:
+                free[rows, first:last] = 0
+                continue
+            free[rows, first:last] -= plan.gpus
+            for row in rows:
+                # What its own jobs hold of it is off already.
+                if (own := inside.get((row, plan.number))) is not None:
+                    free[row, first:last] += np.minimum(own[first:last], plan.gpus)
+        free = np.maximum(free, 0)
         found[word] = _Free(free, cells.total - free)
     return found
 
 
-def _gives_back(node: Emptying, word: str) -> Iterable[tuple[float, int]]:
+def _gives_back(node: Emptying, word: str) -> Iterable[tuple[float, Holder]]:
     for holder in node.holders:
         end = holder.likely if word == "likely" else None
-        yield (end or holder.latest).timestamp(), holder.gpus
+        yield (end or holder.latest).timestamp(), holder
 
 
 def _taken(
     plans: Iterable[Plan], cells: _Cells, at: npt.NDArray[np.float64]
-) -> Iterable[tuple[list[int], int, int, int]]:
-    """Rows of nodes, how many GPUs of each (0: all), and from which moment to which."""
+) -> Iterable[tuple[list[int], Plan, int, int]]:
+    """Rows of nodes, what lies there (0 GPUs: all), and from which moment to which."""
     pools = np.array([node.pool_id for node in cells.nodes], dtype=np.int64)
     for plan in plans:
         rows = [cells.row_of[node] for node in plan.nodes if node in cells.row_of]
@@ -242,4 +252,4 @@ def _taken(
             rows = np.flatnonzero(pools == plan.pool).tolist()
         first, last = np.searchsorted(at, [plan.start.timestamp(), plan.end.timestamp()])
         if rows and first < last:
-            yield rows, plan.gpus, int(first), int(last)
+            yield rows, plan, int(first), int(last)
