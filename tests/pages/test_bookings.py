@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -137,7 +138,12 @@ def test_an_operator_plans_maintenance_and_calls_it_off(client, operator, yard):
         "window-reason": "firmware",
     }
     here = reverse("bookings:window")
-    assert "has no node n9" in client.post(here, asked).content.decode()
+    refused = client.post(here, asked).content.decode()
+    assert "has no node n9" in refused
+    # From there, too, what follows leads to the page itself.
+    lead_to = re.findall(r'(?:action|href)="(/bookings/[^"]*)"', refused)
+    assert {"/bookings/", here} <= set(lead_to) and "/bookings/?week=" in "".join(lead_to)
+    assert 'href="?' not in refused and '<form method="post" class' not in refused
     said = client.post(here, {**asked, "window-nodes": "n1"}, follow=True).content.decode()
     window = MaintenanceWindow.objects.get()
     assert f"Maintenance {window.pk} is planned" in said and "firmware" in said
