@@ -10,12 +10,12 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import Allocation, Device, DeviceSample, Job, MaintenanceWindow, Node
+from scheduler.models import Allocation, Booking, Device, DeviceSample, Job, MaintenanceWindow, Node
 from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.machines.gpu_map import _read
 from scheduler.states import DeviceHealth
 from tests import scenes
-from tests.pages.yard import build_yard
+from tests.pages.yard import book_soon, build_yard
 
 pytestmark = pytest.mark.django_db
 MAP, LINE = "cluster_map", "cluster_timeline"
@@ -45,6 +45,28 @@ def test_every_gpu_is_drawn_once_and_counted_once(client, alice, yard):
     kinds = ("held", "out", "drained", "booked", "free")
     assert sum(totals[kind] for kind in kinds) == totals["total"]
     assert drawn.count("u5") == totals["held"] > 0
+
+
+def test_of_a_node_booked_in_part_only_that_is_booked(client, lead, alice, project, root):
+    """By jobs inside it or idle, as its owner answers for it; the others are free."""
+    cluster, now = scenes.build_cluster(root, nodes=1, gpus=4), timezone.now()
+    soon = {"from_at": now + timedelta(hours=1), "until_at": now + timedelta(hours=2)}
+    booking = book_soon(lead, project, cluster.pool, gpus_per_node=2, **soon)
+    Booking.objects.update(from_at=now - timedelta(minutes=1))
+    client.force_login(alice)
+    totals, text = seen(client)
+    assert (totals["booked"], totals["free"]) == (2, 2)
+    assert "GPU 0–1: booked\nGPU 2–3: free" in text
+    inside = scenes.submit(alice, project, booking=str(booking.pk), now=now)
+    scenes.start(inside, cluster.node(1), now=now)
+    totals, text = seen(client)
+    assert (totals["held"], totals["booked"], totals["free"]) == (1, 1, 2)
+    assert "GPU 1: booked\nGPU 2–3: free" in text
+
+
+def seen(client):
+    page = client.get(reverse(MAP))
+    return page.context["totals"], page.content.decode()
 
 
 def test_whose_job_it_is_stays_with_those_who_may_know(client, alice, carol, yard):

@@ -163,7 +163,7 @@ def _fills(nodes: list[MapNode]) -> list[Fill]:
                 fill.out += 1
             elif node.is_drained:
                 fill.drained += 1
-            elif node.is_booked:
+            elif gpu.is_booked:
                 fill.booked += 1
             else:
                 fill.free += 1

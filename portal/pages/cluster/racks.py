@@ -139,7 +139,7 @@ def _draw_node(node: MapNode, row: int, look: Look, link: Callable[[str], str]) 
     ]
     if OUT in squares:
         drawn.append(f'<path class="dn" d="{_crosses(tuple(squares[OUT]), look.pitch)}"/>')
-    if node.is_booked and (idle := _booked(node, look)):
+    if idle := _booked(node, look):
         drawn.append(f'<path class="bk" d="{_dots(idle, look.pitch)}"/>')
     if look.has_numbers:
         drawn += _numbers(node, look, shades)
@@ -159,7 +159,8 @@ def _booked(node: MapNode, look: Look) -> tuple[int, ...]:
     return tuple(
         place
         for place, gpu in enumerate(node.gpus)
-        if not (gpu.held or gpu.is_out or node.is_out)
+        if gpu.is_booked
+        and not (gpu.held or gpu.is_out or node.is_out)
         and not (look.has_numbers and METRICS[look.metric].shown(gpu) is not None)
     )
 
@@ -252,7 +253,7 @@ def _words(node: MapNode, gpu: MapGpu) -> str:
     elif gpu.held:
         parts.append("held by another team")
     elif not (node.is_out or node.is_drained or gpu.is_out):
-        parts.append("booked" if node.is_booked else "free")
+        parts.append("booked" if gpu.is_booked else "free")
     if gpu.reading is not None:
         seen = gpu.reading
         use = "use unknown" if seen.use is None else f"{seen.use:.0f} %"

@@ -43,7 +43,7 @@ def cluster_parts(now: datetime) -> dict[str, object]:
 
 def _node(name: str, state: str) -> MapNode:
     """Eight GPUs: held by each of eight teams, or idle, booked, suspect and broken ones."""
-    node = MapNode(Node(name=name, state=state, pool=Pool(name="h100")), is_booked=name == "n2")
+    node = MapNode(Node(name=name, state=state, pool=Pool(name="h100")))
     for index in range(8):
         whose = Holding(100 + index, "train", f"team-{index}", "llm") if name == "n1" else None
         health = (
@@ -53,6 +53,7 @@ def _node(name: str, state: str) -> MapNode:
         # One that was read is enough to see every shade.
         reading = Reading(10.0 * index, 1024.0, 90.0 * index, 35.0 + 8 * index) if whose else None
         gpu = MapGpu(str(index), "H100", 81920, health, is_held, whose, reading)
+        gpu.is_booked = name == "n2" and not is_held
         node.gpus.append(gpu)
     return node
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db.models import QuerySet
 
 from scheduler.models import Allocation, Booking, Device
+
+# Devices of a node as they are counted.
+IN_ORDER = ("node", "index", "slot", "pk")
 
 
 def active_bookings(now: datetime) -> QuerySet[Booking]:
@@ -17,32 +20,39 @@ def active_bookings(now: datetime) -> QuerySet[Booking]:
 
 def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
     """By device (id), the active booking it belongs to now: held or idle, its owner answers for it.
-
-    Of a node that is booked in part, the free devices of lowest index make up what nobody of the
-    booking holds; bookings of one model come before those of any. Three queries; for those who
-    account for time, not for a viewer.
+    Three queries; for those who account for time, not for a viewer.
     """
-    by_node: dict[int, list[Booking]] = {}
-    active = active_bookings(now).select_related("project", "team").order_by("pk")
-    for booking in sorted(active, key=lambda one: not one.gpu_model):
-        for node in booking.node_ids:
-            by_node.setdefault(node, []).append(booking)
-    if not by_node:
+    active = list(active_bookings(now).select_related("project", "team"))
+    nodes = {node for booking in active for node in booking.node_ids}
+    if not nodes:
         return {}
-    owner: dict[int, Booking] = {}
-    devices = list(
-        Device.objects.filter(node__in=by_node, is_present=True, in_service=True)
-        .order_by("node", "index")
-        .values_list("pk", "node", "model")
-    )
+    devices: dict[int, list[tuple[int, str]]] = {}
+    rows = Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
+    for node, pk, model in rows.order_by(*IN_ORDER).values_list("node", "pk", "model"):
+        devices.setdefault(node, []).append((pk, model))
     held = dict(
-        Allocation.objects.filter(device__node__in=by_node, released_at__isnull=True).values_list(
+        Allocation.objects.filter(device__node__in=nodes, released_at__isnull=True).values_list(
             "device", "placement__attempt__job__booked_in"
         )
     )
-    for node, bookings in by_node.items():
-        here = [(pk, model) for pk, its_node, model in devices if its_node == node]
-        for booking in bookings:
+    return owners_of(active, devices, held)
+
+
+def owners_of(
+    active: Iterable[Booking],
+    devices: Mapping[int, Sequence[tuple[int, str]]],
+    held: Mapping[int, int | None],
+) -> dict[int, Booking]:
+    """By device (id) its booking. `devices`: by node id and model of each, IN_ORDER; `held`: by
+    device the booking (id) of the job that holds it, None for a job outside all.
+
+    Of a node that is booked in part, the free devices of lowest index make up what nobody of the
+    booking holds; bookings of one model come before those of any.
+    """
+    owner: dict[int, Booking] = {}
+    for booking in sorted(active, key=lambda one: (not one.gpu_model, one.pk)):
+        for node in booking.node_ids:
+            here = devices.get(node, ())
             most = booking.gpus_per_node or len(here)
             # Of a whole node all devices are booked, of whatever model.
             kind = booking.gpu_model if booking.gpus_per_node else ""

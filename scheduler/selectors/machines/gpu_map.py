@@ -30,6 +30,7 @@ from accounts.permissions import can
 from accounts.selectors import visible_projects
 from scheduler.models import Allocation, Booking, Device, DeviceSample, Node, Pool
 from scheduler.models.telemetry import KNOWN_USE
+from scheduler.selectors.calendar.reserved import IN_ORDER, owners_of
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.states import DeviceHealth, NodeState
 
@@ -38,6 +39,7 @@ READING = timedelta(seconds=20)
 _OUT = (NodeState.SILENT, NodeState.LOST, NodeState.QUARANTINED)
 _DRAINED = (NodeState.DRAINING, NodeState.DRAINED)
 _READ, _OWN, _HELD, _BOOKED = "read", "own", "held", "booked"
+_NOT_BOOKED = Value(None, output_field=BigIntegerField())
 _MEANS = ("gpu_percent", "memory_used_mib", "power_watts", "temperature_c")
 
 
@@ -65,7 +67,7 @@ class Reading:
 @dataclass(slots=True)
 class MapGpu:
     """One GPU, or one slot of it: `3`, `3.1`. `held`: by somebody; `holding`: by what, only if the
-    viewer may see the job. `reason`: of its health."""
+    viewer may see the job. `reason`: of its health. `is_booked`: for a booking that is active."""
 
     index: str
     model: str
@@ -75,6 +77,7 @@ class MapGpu:
     holding: Holding | None
     reading: Reading | None
     reason: str = ""
+    is_booked: bool = False
 
     @property
     def is_out(self) -> bool:
@@ -87,7 +90,6 @@ class MapNode:
     """A node and its GPUs by index."""
 
     node: Node
-    is_booked: bool = False
     gpus: list[MapGpu] = field(default_factory=list)
 
     @property
@@ -113,20 +115,25 @@ def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[Ma
     if not found:
         return []
     marks = _marks(viewer, now)
-    for booked in marks.booked:
-        if booked in found:
-            found[booked].is_booked = True
     holdings, readings = marks.holdings, marks.readings
+    booked = {node for booking in marks.bookings for node in booking.node_ids}
     devices = Device.objects.filter(is_present=True, in_service=True)
     fields = ("pk", "node", "index", "slot", "model", "memory_mib", "health",
               "health_reason")  # fmt: skip
-    rows = devices.order_by("node", "index", "slot", "pk").values_list(*fields)
+    rows = devices.order_by(*IN_ORDER).values_list(*fields)
+    by_pk: dict[int, MapGpu] = {}
+    here: dict[int, list[tuple[int, str]]] = {}
     for pk, node_id, index, slot, model, memory, health, reason in rows:
         if node_id in found:
             label = str(index) if slot is None else f"{index}.{slot + 1}"
             held, seen = pk in holdings, readings.get(pk)
             gpu = MapGpu(label, model, memory, health, held, holdings.get(pk), seen, reason)
             found[node_id].gpus.append(gpu)
+            if node_id in booked:
+                by_pk[pk] = gpu
+                here.setdefault(node_id, []).append((pk, model))
+    for pk in owners_of(marks.bookings, here, marks.inside):
+        by_pk[pk].is_booked = True
     return sorted(
         found.values(), key=lambda each: (each.node.block, each.node.rack, each.node.name)
     )
@@ -134,25 +141,31 @@ def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[Ma
 
 @dataclass(slots=True)
 class _Marks:
-    """By device that is held: by what, or None if that is not for the viewer; by device that was
-    read: its means; ids of nodes that are booked."""
+    """By device that is held: by what, or None if that is not for the viewer, and in which booking
+    (id); by device that was read: its means; the active bookings as far as they say what they take.
+    """
 
     holdings: dict[int, Holding | None] = field(default_factory=dict)
     readings: dict[int, Reading] = field(default_factory=dict)
-    booked: set[int] = field(default_factory=set)
+    inside: dict[int, int | None] = field(default_factory=dict)
+    bookings: list[Booking] = field(default_factory=list)
 
 
 def _marks(viewer: User, now: datetime) -> _Marks:
     """What is to be said of devices and nodes, in one statement."""
     found = _Marks()
     rows = _read(now).union(_held(viewer), _booked(now), all=True)
-    for what, number, job, name, team, project, *means in rows:
+    for what, number, job, name, team, project, booked_in, *means in rows:
         if what == _READ:
             use, *others = means
             found.readings[number] = Reading(use, *map(float, others))
         elif what == _BOOKED:
-            found.booked.update(json.loads(name))
+            nodes = json.loads(name)
+            found.bookings.append(
+                Booking(pk=number, gpus_per_node=job, gpu_model=team, node_ids=nodes)
+            )
         else:
+            found.inside[number] = booked_in
             seen = Holding(job, name, team, project) if what == _OWN else None
             found.holdings[number] = found.holdings.get(number) or seen
     return found
@@ -166,14 +179,16 @@ def _held(viewer: User) -> QuerySet[Allocation, Any]:
     whose = Value(_OWN) if sees_all else Case(When(may_see, then=Value(_OWN)), default=Value(_HELD))
     return rows.values_list(
         whose, "device", job, f"{job}__name", f"{job}__project__team__slug",
-        f"{job}__project__slug", *(Value(0.0) for _ in _MEANS),
+        f"{job}__project__slug", f"{job}__booked_in", *(Value(0.0) for _ in _MEANS),
     )  # fmt: skip
 
 
 def _booked(now: datetime) -> QuerySet[Booking, Any]:
     active = Booking.objects.filter(from_at__lte=now, until_at__gt=now, closed_as="").order_by()
-    words = (Value(_BOOKED), "pk", Value(0), Cast("node_ids", TextField()), Value(""), Value(""))
-    return active.values_list(*words, *(Value(0.0) for _ in _MEANS))
+    return active.values_list(
+        Value(_BOOKED), "pk", "gpus_per_node", Cast("node_ids", TextField()), "gpu_model",
+        Value(""), _NOT_BOOKED, *(Value(0.0) for _ in _MEANS),
+    )  # fmt: skip
 
 
 def _read(now: datetime) -> QuerySet[DeviceSample, Any]:
@@ -183,7 +198,8 @@ def _read(now: datetime) -> QuerySet[DeviceSample, Any]:
     """
     rows = DeviceSample.objects.filter(at__gt=now - READING).order_by()
     device = ExpressionWrapper(F("device_id") + Value(0), BigIntegerField())
-    by_device = rows.values_list(Value(_READ), device, Value(0), Value(""), Value(""), Value(""))
+    nothing = (Value(0), Value(""), Value(""), Value(""), _NOT_BOOKED)
+    by_device = rows.values_list(Value(_READ), device, *nothing)
     use, *others = _MEANS
     by_device = by_device.annotate(use=Avg(use, filter=KNOWN_USE))
     return by_device.annotate(*(Avg(name) for name in others))
