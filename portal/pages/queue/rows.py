@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from accounts.models import User
 from portal.pages.job_rows import start_window
 from portal.reports.links import links_to
-from portal.templatetags.portal import ago, clock, gpu_count, name, since
+from portal.templatetags.portal import clock, gpu_count, name, since
 from scheduler.models import Job
 from scheduler.selectors.queues import QueueRow
 from scheduler.states import Tier
@@ -119,15 +119,13 @@ class _Drawing:
         )
 
     def _start(self, job: Job) -> str:
-        """When it starts, and when that was worked out."""
+        """When it starts; the head of the page says as of when."""
         p50, p90 = start_window(job)
         if p90 is None:
             return '<span class="sub">Start unknown</span>'
         until = f" to {clock(p90, self.now, '%H:%M')}" if p50 != p90 else ""
         first = clock(p50 or p90, self.now, "%H:%M")
-        checked = job.wait_checked_at
-        told = f", as of {ago(checked, self.now)}" if checked else ""
-        return f'<span class="sub">Starts {first}{until}{told}</span>'
+        return f'<span class="sub">Starts {first}{until}</span>'
 
     def _turns(self, line: Line, job: Job) -> str:
         buttons = [
