@@ -21,7 +21,8 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.services.nodes.recounting import begin_recount
-from scheduler.states import NodeState
+from scheduler.services.transitions import move_job
+from scheduler.states import JobState, NodeState
 from tests import scenes
 
 pytestmark = pytest.mark.django_db
@@ -115,6 +116,20 @@ def test_what_is_late_or_down_says_what_to_do(
     begin_recount(now=now)
     said = "2 silent; nothing starts: after the restore 2 did not say what runs there."
     assert said in client.get(HEALTH).content.decode()
+
+
+def test_a_job_that_waits_again_is_late_by_that_alone(
+    client, operator, alice, project, root, broker
+):
+    now = timezone.now()
+    scenes.build_cluster(root, nodes=1, gpus=1)
+    client.force_login(operator)
+    job = scenes.submit(alice, project, now=now - timedelta(days=3))
+    assert tones(client.get(HEALTH))["Waiting jobs"] == "bad"
+    scenes.start(job, Node.objects.get(), now=now - timedelta(days=2))
+    job.refresh_from_db()
+    move_job(job, JobState.QUEUED, now=now - timedelta(seconds=5), kind="requeued")
+    assert tones(client.get(HEALTH))["Waiting jobs"] == "good"
 
 
 def test_a_fresh_install_is_well(client, operator, root, broker, settings, tmp_path):

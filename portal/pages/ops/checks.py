@@ -183,7 +183,7 @@ def _waiting(seen: Wellbeing, now: datetime) -> Check:
     if seen.unseen_since is None:
         return Check(name, Tone.GOOD, "Each knows why it waits.")
     age = now - seen.unseen_since
-    words = f"The oldest that no cycle has looked at waits for {duration(age)}."
+    words = f"One waits for {duration(age)} for a cycle to look at it."
     tone = _graded(age, UNSEEN, UNSEEN_LONG)
     remedy = "The scheduler falls behind or has stopped; see the line above."
     return Check(name, tone, words, remedy if tone != Tone.GOOD else "", "queue:list")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet, Subquery
+from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.errors import Forbidden
@@ -18,6 +18,7 @@ from scheduler.models import (
     DeviceSample,
     InvariantCheck,
     Job,
+    JobEvent,
     Node,
     OutboundMail,
     Reconciliation,
@@ -26,6 +27,8 @@ from scheduler.models import (
 from scheduler.states import JobState, NodeState, WaitReason
 
 _OF_NODES = (Count("pk"), Min("last_seen_at"), Count("counts_from"))
+# A list of waiting jobs may be thousands long; if the oldest are well, so are the others soon.
+_MOST_UNSEEN = 100
 GIVEN_UP_WITHIN = timedelta(days=1)
 
 
@@ -42,8 +45,8 @@ class Machines:
 
 @dataclass(frozen=True, slots=True)
 class Wellbeing:
-    """Moments are None where there is none; `unseen_since` is of the oldest waiting job that no
-    cycle has looked at, `unsealed_since` of the oldest event outside the audit's chain.
+    """Moments are None where there is none; `unseen_since` is of the waiting job that waits longest
+    for a cycle to look at it, `unsealed_since` of the oldest event outside the audit's chain.
     `promises_at` and what follows are of the last look at the invariants; `first_break` in words.
     """
 
@@ -96,7 +99,7 @@ def _moments() -> dict[str, Any]:
     cycle = CycleRecord.objects.order_by("-id")
     checked = Reconciliation.objects.order_by("-pk")
     promises = InvariantCheck.objects.order_by("-pk")
-    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
+    unseen = _unseen()
     sealed = AuditHead.objects.filter(pk=1).values("until_id")
     unsealed = AuditEvent.objects.filter(pk__gt=Coalesce(Subquery(sealed), 0)).order_by("pk")
     wanted = {
@@ -104,7 +107,7 @@ def _moments() -> dict[str, Any]:
         "lease_holder": _first(lease, "holder"),
         "cycle_at": _first(cycle, "at"),
         "cycle_ms": _first(cycle, "duration_ms"),
-        "unseen_since": _first(unseen.order_by("queued_at"), "queued_at"),
+        "unseen_since": _first(unseen, "since_"),
         "unsealed_since": _first(unsealed, "at"),
         "reconciled_at": _first(checked, "at"),
         "reconciled": _first(checked, "holds"),
@@ -117,6 +120,16 @@ def _moments() -> dict[str, Any]:
     # Anybody's row: a preview of a role, which looks here too, has none.
     found = User.objects.order_by("pk").annotate(**wanted).values(*wanted)[0]
     return {**found, "lease_holder": _spoken(found["lease_holder"] or "")}
+
+
+def _unseen() -> QuerySet[Job]:
+    """Who waits to be looked at, from `since_` on, the longest first: one that waits again keeps
+    the time of its submit, so it is told by the last event. Of the oldest only."""
+    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
+    oldest = unseen.order_by("queued_at").values("pk")[:_MOST_UNSEEN]
+    last = JobEvent.objects.filter(job=OuterRef("pk")).order_by("-at").values("at")[:1]
+    since = Coalesce(Subquery(last), "queued_at")
+    return Job.objects.filter(pk__in=oldest).annotate(since_=since).order_by("since_")
 
 
 def _spoken(holder: str) -> str:
