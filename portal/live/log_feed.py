@@ -21,8 +21,9 @@ from channels.db import database_sync_to_async
 from portal.reports.log_rows import gaps_above, has_pause, log_rows
 from portal.terminal import PLAIN, SgrState, render_lines
 from scheduler.models import Placement
-from scheduler.selectors.logs import LogWindow, placement_of_stream, read_lines
+from scheduler.selectors.logs import placement_of_stream
 from scheduler.selectors.printed.silences import silences_of
+from scheduler.selectors.printed.windows import LogWindow, read_lines
 
 LINES_PER_FRAME = 500
 KEPT_LINES = 2000

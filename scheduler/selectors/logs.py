@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator
 
 from django.core.files.storage import default_storage
-from django.db.models import QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.conf import load_conf
-from scheduler.models import Job, LogChunk, Placement
+from scheduler.models import Job, Placement
 from scheduler.selectors.kept.pieces import bytes_of
-from scheduler.states import AttemptState
+from scheduler.selectors.printed.windows import (
+    LogWindow,
+    pieces_from,
+    read_last_lines,
+    read_lines,
+)
 from scheduler.wire.messages import MAX_LOG_CHUNK
-
-# A window never costs more than this, however long its lines are.
-MAX_WINDOW_BYTES = 2 * 1024 * 1024
-MAX_LINES = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class LogWindow:
-    """A run of whole lines as raw bytes.
-
-    `next_line` is the line to ask for next; a last line without its line end is included only
-    when the log is complete. `is_complete`: no more bytes will come. `offset`: where `first_line`
-    begins, or the log ends before it. `arrivals`: lines in order, each with the time at which it
-    and those up to the next one were whole here.
-    """
-
-    placement: Placement
-    first_line: int
-    raw: bytes
-    next_line: int
-    total_lines: int
-    size: int
-    is_complete: bool
-    offset: int
-    arrivals: tuple[tuple[int, datetime], ...] = ()
 
 
 def get_readable_placement(
@@ -117,112 +94,7 @@ def tail_log(
         return None
     # One more: a last line without its line end is not counted in `log_lines`.
     first = max(1, placement.log_lines - count + 1)
-    return read_lines(placement, from_line=first, count=count + 1)
-
-
-def read_lines(
-    placement: Placement,
-    *,
-    from_line: int,
-    count: int,
-    pieces: Sequence[LogChunk] | None = None,
-) -> LogWindow:
-    """As `read_log`, for a placement whose reader was checked before; `pieces`: in order, those of
-    `pieces_of_window` among others, where they were read already."""
-    from_line = max(1, from_line)
-    count = min(max(1, count), MAX_LINES)
-    read = None if pieces is None else _window_among(pieces, from_line, count)
-    whole = pieces_of_window(placement, from_line, count) if read is None else read
-    text, arrivals = _bytes_of(whole)
-    raw, complete_lines, offset = b"", 0, placement.log_size
-    start = _start_of_line(text, from_line - arrivals[0][0]) if arrivals else None
-    if start is not None:
-        raw, complete_lines = _cut(text[start:], count)
-        offset = whole[0].offset + start
-    is_complete = log_is_complete(placement)
-    at_end = from_line + complete_lines > placement.log_lines
-    if complete_lines == 0 and len(raw) >= MAX_WINDOW_BYTES // 2:
-        # One line longer than any window: its begin stands for it, or nobody would get past it.
-        raw, complete_lines = raw + b"\n", 1
-    elif not at_end or not is_complete:
-        raw = raw[: raw.rfind(b"\n") + 1]
-    next_line = from_line + complete_lines
-    if raw and not raw.endswith(b"\n"):
-        next_line += 1
-    return LogWindow(
-        placement=placement,
-        first_line=from_line,
-        raw=raw,
-        next_line=next_line,
-        total_lines=placement.log_lines,
-        size=placement.log_size,
-        is_complete=is_complete,
-        offset=offset,
-        arrivals=tuple(arrivals),
-    )
-
-
-def pieces_of_window(placement: Placement, from_line: int, count: int) -> QuerySet[LogChunk]:
-    """The pieces in which so many lines from `from_line` on lie, in order."""
-    return _pieces_from(placement, from_line).filter(first_line__lte=from_line + count)
-
-
-def _window_among(pieces: Sequence[LogChunk], from_line: int, count: int) -> list[LogChunk]:
-    """The same of more of them, by the same rule."""
-    before = [(one.first_line, one.offset) for one in pieces if one.first_line < from_line]
-    begin = max(before)[1] if before else 0
-    last = from_line + count
-    return [one for one in pieces if one.offset >= begin and one.first_line <= last]
-
-
-def _pieces_from(placement: Placement, line: int) -> QuerySet[LogChunk]:
-    """The pieces in order, from the one on in which `line` begins: maybe the one before the first
-    that starts behind it."""
-    pieces = placement.log_chunks.order_by("offset")
-    before = pieces.filter(first_line__lt=line).order_by("-first_line", "-offset")
-    return pieces.filter(offset__gte=Coalesce(Subquery(before.values("offset")[:1]), 0))
-
-
-def _bytes_of(pieces: Iterable[LogChunk]) -> tuple[bytes, list[tuple[int, datetime]]]:
-    """Their bytes up to the cap; and when the lines of each were whole."""
-    parts, size = [], 0
-    arrivals = []
-    for chunk in pieces:
-        parts.append(bytes_of(chunk))
-        arrivals.append((chunk.first_line, chunk.created_at))
-        size += chunk.size
-        if size > MAX_WINDOW_BYTES:
-            break
-    return b"".join(parts), arrivals
-
-
-def _start_of_line(text: bytes, skip: int) -> int | None:
-    """Where the line after `skip` line ends begins; None when there are fewer."""
-    position = 0
-    for _ in range(skip):
-        position = text.find(b"\n", position) + 1
-        if position == 0:
-            return None
-    return position
-
-
-def _cut(text: bytes, count: int) -> tuple[bytes, int]:
-    """The first `count` lines of `text` and how many line ends they hold."""
-    position = 0
-    for done in range(count):
-        end = text.find(b"\n", position)
-        if end < 0:
-            return text, done
-        position = end + 1
-    return text[:position], count
-
-
-def log_is_complete(placement: Placement) -> bool:
-    """Whether no more bytes will come; of a placement loaded with its attempt."""
-    if placement.attempt.state == AttemptState.ENDED:
-        return True
-    expected = placement.log_expected
-    return expected is not None and placement.log_size >= expected
+    return read_last_lines(placement, from_line=first, count=count + 1)
 
 
 def has_reached_cap(placement: Placement) -> bool:
@@ -244,7 +116,7 @@ def stream_log(placement: Placement, *, offset: int = 0) -> Iterator[bytes]:
 def stream_lines(placement: Placement, from_line: int) -> Iterator[bytes]:
     """All stored bytes from the begin of line `from_line` on; the reader was checked before."""
     skip = -1
-    for chunk in _pieces_from(placement, from_line).iterator(chunk_size=200):
+    for chunk in pieces_from(placement, from_line).iterator(chunk_size=200):
         piece = bytes_of(chunk)
         skip = from_line - chunk.first_line if skip < 0 else skip
         start = 0

@@ -13,12 +13,12 @@ from scheduler.models import Attempt, Node, NodeEvent
 from scheduler.selectors.cluster import get_visible_node
 from scheduler.selectors.inbox import calls_along, calls_for, keep_calls
 from scheduler.selectors.jobs import attempts_of
-from scheduler.selectors.logs import pieces_of_window, read_lines
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.one_job.tries import read_devices
 from scheduler.selectors.printed import progress
 from scheduler.selectors.printed.progress import pieces_telling, progress_of
 from scheduler.selectors.printed.silences import Silence, silences_of
+from scheduler.selectors.printed.windows import pieces_of_window, read_lines
 from scheduler.states import EndReason
 from tests import scenes
 from tests.requesting import ask

@@ -17,6 +17,7 @@ from portal.api.shapes import MONEY, viewer_of
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors import logs, telemetry, usage
+from scheduler.selectors.printed.windows import MAX_LINES, LogWindow, log_is_complete
 from scheduler.states import FINAL_JOB_STATES
 
 MAX_RAW_BYTES = 1024 * 1024
@@ -143,7 +144,7 @@ class JobLog(ApiView):
             ATTEMPT,
             RANK,
             Query("from_line", int, "The first line to read, from 1."),
-            Query("count", int, f"How many lines, 1 to {logs.MAX_LINES}; 500 by default."),
+            Query("count", int, f"How many lines, 1 to {MAX_LINES}; 500 by default."),
             Query("tail", int, "Instead: from the last so many lines on."),
         ],
         reply=LogLines,
@@ -152,8 +153,8 @@ class JobLog(ApiView):
         job, number, rank = _stream(request, pk)
         viewer = viewer_of(request)
         first = whole(request, "from_line", 1, low=1, high=_MAX)
-        count = whole(request, "count", 500, low=1, high=logs.MAX_LINES)
-        tail = whole(request, "tail", 0, low=1, high=logs.MAX_LINES)
+        count = whole(request, "count", 500, low=1, high=MAX_LINES)
+        tail = whole(request, "tail", 0, low=1, high=MAX_LINES)
         if tail:
             window = logs.tail_log(viewer, job, number, rank, count=tail)
         else:
@@ -161,7 +162,7 @@ class JobLog(ApiView):
         return Response(_show_window(window, job, rank, first))
 
 
-def _show_window(window: logs.LogWindow | None, job: Job, rank: int, first: int) -> dict[str, Any]:
+def _show_window(window: LogWindow | None, job: Job, rank: int, first: int) -> dict[str, Any]:
     if window is None:
         return {
             "attempt": None, "rank": rank, "first_line": first, "lines": [], "next_line": first,
@@ -211,9 +212,7 @@ class JobLogRaw(ApiView):
         if placement is not None:
             raw = logs.read_log_bytes(placement.attempt_id, rank, offset, MAX_RAW_BYTES)
             attempt, topic = placement.attempt.number, f"log:{placement.attempt_id}:{rank}"
-            is_complete = (
-                logs.log_is_complete(placement) and offset + len(raw) >= placement.log_size
-            )
+            is_complete = log_is_complete(placement) and offset + len(raw) >= placement.log_size
         reply = HttpResponse(raw, content_type="application/octet-stream")
         reply["X-Log-Attempt"] = str(attempt)
         reply["X-Log-Next"] = str(offset + len(raw))

@@ -14,7 +14,8 @@ from portal.pages.logs.reading import refusal
 from portal.pages.logs.window import read_ask
 from portal.terminal.search import Finder, Found, PatternError, find_lines, finder_of
 from scheduler.selectors.jobs import get_visible_job
-from scheduler.selectors.logs import get_readable_placement, log_is_complete, stream_lines
+from scheduler.selectors.logs import get_readable_placement, stream_lines
+from scheduler.selectors.printed.windows import log_is_complete
 
 MOST_LINES = 10_000
 # One answer never takes longer; the script asks on where it ended, so that counts are exact.

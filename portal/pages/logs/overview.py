@@ -9,9 +9,9 @@ from typing import Any
 from portal.pages.logs.window import EMBEDDED, LogAsk, first_of_last, log_view
 from scheduler.models import Job, LogChunk, Placement
 from scheduler.selectors.freeing.emptying import likely_end
-from scheduler.selectors.logs import pieces_of_window
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.printed.progress import Progress, pieces_telling, progress_of
+from scheduler.selectors.printed.windows import pieces_of_window
 from scheduler.states import JobState
 
 

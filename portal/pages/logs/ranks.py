@@ -26,10 +26,11 @@ from portal.reports.log_rows import MergedRow, arrival_of, gaps_above, has_pause
 from portal.terminal import render_lines
 from portal.terminal.search import Finder, find_lines
 from scheduler.models import Job, Placement
-from scheduler.selectors.logs import check_reader, log_is_complete
+from scheduler.selectors.logs import check_reader
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.printed.merging import Merged, every_stream, merged_log
 from scheduler.selectors.printed.silences import Silence, silences_among
+from scheduler.selectors.printed.windows import log_is_complete
 from scheduler.states import EndReason, NodeState
 
 PARAMETERS = ("attempt", "ranks", "before", "q", "mode", "part")

@@ -21,7 +21,7 @@ from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.one_job.tries import stream_among
 
 # `q`, `mode`, `ts`, `wrap` and `size` are read by the script.
-PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap", "size")
+PARAMETERS = ("attempt", "rank", "from_line", "before", "count", "q", "mode", "ts", "wrap", "size")
 _OF_SCRIPT = {
     "mode": ("regex",),
     "ts": ("off", "relative", "local", "utc"),

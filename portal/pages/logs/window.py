@@ -15,8 +15,9 @@ from accounts.errors import Invalid
 from portal.reports.log_rows import gaps_above, has_pause, log_rows
 from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
 from scheduler.models import Job, LogChunk, Placement
-from scheduler.selectors.logs import LogWindow, has_reached_cap, read_lines
+from scheduler.selectors.logs import has_reached_cap
 from scheduler.selectors.printed.silences import Silence, silences_of
+from scheduler.selectors.printed.windows import LogWindow, read_last_lines, read_lines
 from scheduler.states import AttemptState, JobState
 
 WINDOW = 500
@@ -29,13 +30,15 @@ _NO_ROWS = SafeString("")
 @dataclass(frozen=True, slots=True)
 class LogAsk:
     """What of a log is asked for; None means the default: latest attempt, and the first error of
-    a failed one, else the end of the log. `is_whole`: nothing of a long line is folded."""
+    a failed one, else the end of the log. `is_whole`: nothing of a long line is folded. `before`:
+    instead of from a line on, the last ones before it."""
 
     attempt: int | None
     rank: int
     from_line: int | None
     count: int
     is_whole: bool = False
+    before: int | None = None
 
 
 def read_ask(request: HttpRequest, count: int = WINDOW) -> LogAsk:
@@ -43,9 +46,13 @@ def read_ask(request: HttpRequest, count: int = WINDOW) -> LogAsk:
     attempt = read_number(request, "attempt", low=1)
     rank = read_number(request, "rank", low=0)
     from_line = read_number(request, "from_line", low=1)
+    before = read_number(request, "before", low=2)
+    if from_line and before:
+        raise Invalid("before: leave it out where there is a from_line.", field="before")
     wanted = read_number(request, "count", low=1, high=WINDOW)
     whole = read_number(request, "whole", low=0, high=1)
-    return LogAsk(attempt, rank or 0, from_line, 1 if whole else wanted or count, bool(whole))
+    most = 1 if whole else wanted or count
+    return LogAsk(attempt, rank or 0, from_line, most, bool(whole), before)
 
 
 def read_number(request: HttpRequest, name: str, *, low: int, high: int = MAX_NUMBER) -> int | None:
@@ -106,10 +113,7 @@ def log_view(
     if placement is None:
         return LogView(None)
     error_line = _error_line(placement)
-    first = ask.from_line or first_of_last(placement, ask.count)
-    if error_line and not ask.from_line and job.state == JobState.FAILED:
-        first = max(1, min(first, error_line - CONTEXT))
-    window = read_lines(placement, from_line=first, count=ask.count, pieces=pieces)
+    window = _read(placement, ask, error_line if job.state == JobState.FAILED else 0, pieces)
     if silences is None:
         silences = silences_of(placement) if gaps or has_pause(window.arrivals) else ()
     stream = {"attempt": placement.attempt.number, "rank": placement.rank}
@@ -126,12 +130,12 @@ def log_view(
         total,
         window.size,
         window.is_complete,
-        ask.from_line is None and not window.is_complete,
+        ask.from_line is ask.before is None and not window.is_complete,
         f"log:{placement.attempt_id}:{placement.rank}",
         url("jobs:log_lines"),
         url("jobs:log_find"),
         url("jobs:log_download"),
-        url("jobs:logs", from_line=max(1, first - ask.count)) if first > 1 else "",
+        url("jobs:logs", before=window.first_line) if window.first_line > 1 else "",
         url("jobs:logs", from_line=window.next_line) if window.next_line <= total else "",
         error_line,
         int(_begin_of(placement).timestamp()),
@@ -139,6 +143,25 @@ def log_view(
         has_reached_cap(placement),
         _bytes_missing(placement),
     )
+
+
+def _read(
+    placement: Placement, ask: LogAsk, error_line: int, pieces: Sequence[LogChunk] | None
+) -> LogWindow:
+    """The window that is asked for; by default that with `error_line`, 0 for none, or the end."""
+    if ask.from_line:
+        return read_lines(placement, from_line=ask.from_line, count=ask.count, pieces=pieces)
+    first, end = first_of_last(placement, ask.count), placement.log_lines + 2
+    if ask.before and ask.before < end:
+        first, end = max(1, ask.before - ask.count), ask.before
+    if ask.before or not error_line:
+        return read_last_lines(placement, from_line=first, count=end - first, pieces=pieces)
+    first = max(1, min(first, error_line - CONTEXT))
+    window = read_lines(placement, from_line=first, count=ask.count)
+    if window.next_line > error_line:
+        return window
+    # Long lines before it filled the window.
+    return read_lines(placement, from_line=error_line, count=ask.count)
 
 
 def _rows(window: LogWindow, silences: Sequence[Silence], *, is_whole: bool) -> SafeString:

@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from scheduler.models import LogChunk, Placement
 from scheduler.selectors.kept.pieces import bytes_of
-from scheduler.selectors.logs import MAX_WINDOW_BYTES, log_is_complete
+from scheduler.selectors.printed.windows import MAX_WINDOW_BYTES, log_is_complete
 
 # Pieces that are looked at for one window; some only tell how a line began.
 _MOST_PIECES = 400
