@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accounts.services import create_project, create_team
+from accounts.services import add_member, create_project, create_team
 from scheduler.engine.snapshot import NONE
 from scheduler.loop.loading.accounts import load_owners
 from scheduler.models import Account
@@ -12,6 +12,7 @@ from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.placing import Start, start_attempts
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.limits import set_caps, set_quota
 from scheduler.services.teams import move_team
@@ -71,6 +72,53 @@ def test_a_guarantee_below_is_part_of_the_one_above(root, team, below, other_tea
     with pytest.raises(Invalid, match="Raise its guarantee") as refusal:
         move_team(actor=root, team=below, parent=other_team)
     assert refusal.value.field == "parent"
+
+
+def stays(team, **move) -> Invalid:
+    """The move is refused, and the team is where it was."""
+    before = team.parent
+    with pytest.raises(Invalid) as refused:
+        move_team(team=team, **move)
+    assert refused.value.field == "parent"
+    team.refresh_from_db()
+    assert team.parent == before
+    return refused.value
+
+
+def test_a_lead_moves_no_guarantee_to_where_there_is_none_to_give_from(
+    root, lead, team, other_team, below
+):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    set_quota(actor=root, owner=below, guaranteed=4)
+    add_member(actor=root, team=other_team, user=lead, role="lead")
+    lead = type(lead).objects.get(pk=lead.pk)
+    assert "speech is guaranteed nothing" in str(stays(below, actor=lead, parent=other_team))
+    set_quota(actor=root, owner=below, maximum=4)
+    move_team(actor=lead, team=below, parent=other_team)
+
+
+def test_a_guarantee_moves_to_the_top_within_what_is_there(cluster, root, team, below):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    set_quota(actor=root, owner=below, guaranteed=4)
+    refused = stays(below, actor=root, parent=None)
+    assert "the 4 guaranteed to others" in str(refused)
+    assert refused.facts == {"in_service": 4, "headroom": 0, "guaranteed": 4}
+    set_quota(actor=root, owner=below, guaranteed=1)
+    set_quota(actor=root, owner=team, guaranteed=3)
+    move_team(actor=root, team=below, parent=None)
+
+
+def test_grants_move_within_what_is_guaranteed(cluster, root, team, below, other_team):
+    set_quota(actor=root, owner=team, guaranteed=2, now=at(0))
+    set_quota(actor=root, owner=other_team, guaranteed=1, now=at(0))
+    own = set_quota(actor=root, owner=below, maximum=2, now=at(0))
+    period = {"valid_from": at(100), "valid_until": at(200), "now": at(0)}
+    grant = add_grant(actor=root, quota=own, guaranteed=2, maximum=2, **period)
+    refused = stays(below, actor=root, parent=other_team, now=at(1))
+    assert "2 GPUs would be guaranteed from 2" in str(refused)
+    stays(below, actor=root, parent=None, now=at(1))
+    revoke_grant(actor=root, grant_id=grant.pk, now=at(2))
+    move_team(actor=root, team=below, parent=other_team, now=at(3))
 
 
 def test_a_move_takes_what_is_held_along(cluster, root, team, below, deep, other_team):

@@ -80,7 +80,18 @@ def guarantee_shortage(quota: Quota, guaranteed: int, *, now: datetime) -> Short
     if guaranteed <= quota.guaranteed:
         return None
     row = _Row(quota.pk, quota.account_id, quota.pool_id, quota.gpu_model, guaranteed)
-    return _first_shortage(quota, row, _spans(valid_until__gt=now), now)
+    return _shortage_with(quota, row, _spans(valid_until__gt=now), now)
+
+
+def top_shortage(account: Account, *, now: datetime) -> Shortage | None:
+    """Whether what an account that comes to the top is guaranteed goes beyond what is there, now
+    or when a grant begins later; it is there already."""
+    after = _top_rows()
+    before = [one for one in after if one.account != account.pk]
+    spans = _spans(valid_until__gt=now)
+    own = (one for one in after if one.account == account.pk)
+    found = (_first_shortage(before, after, row, spans, now) for row in own)
+    return next(filter(None, found), None)
 
 
 def grant_shortage(
@@ -92,7 +103,7 @@ def grant_shortage(
     spans = _spans(valid_from__lt=valid_until, valid_until__gt=valid_from)
     figures = (quota.pool_id, quota.gpu_model, quota.guaranteed + gpus)
     row = _Row(quota.pk, quota.account_id, *figures)
-    return _first_shortage(quota, row, spans, valid_from, valid_until)
+    return _shortage_with(quota, row, spans, valid_from, valid_until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +170,28 @@ def _spans(**within: datetime) -> list[Span]:
     return list(grants.values_list("quota_id", "guaranteed", "valid_from", "valid_until"))
 
 
-def _first_shortage(
+def _shortage_with(
     quota: Quota, row: _Row, spans: Sequence[Span], since: datetime, until: datetime | None = None
 ) -> Shortage | None:
-    """`row` is the quota as it would be. Looked at for its own pool and model and for everything
-    they are part of. Where nothing is in service yet there is nothing to compare with.
-    """
+    """`row` is the quota as it would be."""
     if quota.account.depth > 1:
         return None
     before = _top_rows() if quota.account.depth else []
     after = [one for one in before if one.pk != row.pk or row.pk is None] + [row]
+    return _first_shortage(before, after, row, spans, since, until)
+
+
+def _first_shortage(
+    before: Sequence[_Row],
+    after: Sequence[_Row],
+    row: _Row,
+    spans: Sequence[Span],
+    since: datetime,
+    until: datetime | None = None,
+) -> Shortage | None:
+    """Of the account of `row`, one of those after. Looked at for its own pool and model and for
+    everything they are part of. Where nothing is in service yet there is nothing to compare with.
+    """
     there = _there(row.pool, row.model)
     for _, granted in granted_over(spans, since, until):
         for scope, (in_service, headroom) in there.items():
