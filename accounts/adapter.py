@@ -1,4 +1,4 @@
-"""How sign-in behaves: no open sign-up, mail in our own words; how a session finds its person.
+"""How a session finds its person, and when it ends.
 
 Django reads the session first, because only its signed text says whose it is. Here the number of
 the person stands before that text, so one statement finds the session, the person and what the
@@ -16,7 +16,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.auth_backends import AuthenticationBackend
 from allauth.account.authentication import get_authentication_records
 from django.conf import settings
@@ -53,22 +52,6 @@ _FORGOTTEN = 5000
 _STEPS = 24
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _BACKEND = "accounts.adapter.PersonBackend"
-
-
-class AccountAdapter(DefaultAccountAdapter):
-    """Local accounts; people come in by invitation only."""
-
-    def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Never: an open sign-up would let strangers see how busy the cluster is."""
-        return False
-
-    def get_from_email(self) -> str:
-        """The sender of password mails."""
-        return str(settings.DEFAULT_FROM_EMAIL)
-
-    def format_email_subject(self, subject: str) -> str:
-        """One line, under our name."""
-        return f"Trainyard: {' '.join(subject.split())}"
 
 
 class PersonBackend(AuthenticationBackend):

@@ -90,12 +90,25 @@ def test_a_forgotten_password_comes_back_by_mail(client, alice):
     assert letter.subject.startswith("Trainyard: ")
     assert "\n" not in letter.subject
     link = re.search(r"http://\S+", letter.body).group(0)
-    page = client.get(link.replace("http://testserver", ""), follow=True)
+    page = client.get(link.removeprefix(settings.PUBLIC_URL), follow=True)
     new = "a much longer secret"
     done = client.post(page.redirect_chain[-1][0], {"password1": new, "password2": new})
     assert done.status_code == 302
     assert sign_in(Client(), "alice").status_code == 200
     assert sign_in(Client(), "alice", new).status_code == 302
+
+
+@pytest.mark.parametrize("address", ["alice@example.org", "zoe@example.org"])
+def test_letters_lead_to_the_portal_whatever_host_was_asked(client, alice, settings, address):
+    settings.PUBLIC_URL = "https://trainyard.example"
+    where = {"HTTP_HOST": "testserver:9999"}
+    client.post(reverse("account_reset_password"), {"email": address}, **where)
+    (letter,) = mail.outbox
+    assert "9999" not in letter.body
+    assert letter.body.endswith("Trainyard, https://trainyard.example")
+    links = re.findall(r"http\S+/accounts/\S+", letter.body)
+    assert len(links) == (address == "alice@example.org")
+    assert all(link.startswith("https://trainyard.example/accounts/password/") for link in links)
 
 
 def test_asking_for_an_unknown_address_tells_nothing(client, alice):

@@ -1,0 +1,1 @@
+"""How people sign in and get back in."""

@@ -1,0 +1,37 @@
+"""Local accounts: no open sign-up, letters in our own words that lead to the portal itself."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Local accounts; people come in by invitation only."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        """Never: an open sign-up would let strangers see how busy the cluster is."""
+        return False
+
+    def get_from_email(self) -> str:
+        """The sender of password mails."""
+        return str(settings.DEFAULT_FROM_EMAIL)
+
+    def format_email_subject(self, subject: str) -> str:
+        """One line, under our name."""
+        return f"Trainyard: {' '.join(subject.split())}"
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        """The link of a letter. Never by the host that was asked: whoever asks chooses that."""
+        names = {"uidb36": "UID", "key": "KEY"}
+        path = reverse("account_reset_password_from_key", kwargs=names)
+        return f"{settings.PUBLIC_URL}{path.replace('UID-KEY', quote(key))}"
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """As allauth's, under the portal's own address."""
+        super().send_mail(template_prefix, email, {**context, "public_url": settings.PUBLIC_URL})
