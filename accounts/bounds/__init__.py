@@ -1,1 +1,1 @@
-"""What tokens may be bound to."""
+"""What tokens may be bound to, and attempts are counted by."""

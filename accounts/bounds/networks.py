@@ -1,4 +1,5 @@
-"""Addresses from which a token may be used: read strictly, written one way, asked in each call."""
+"""Addresses from which a token may be used: read strictly, written one way, asked in each call; and
+how addresses are counted."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 MOST = 10
 _MAX_TEXT = 64
+_IPV6_PREFIX = 64
 _EXAMPLES = "192.0.2.7, 10.1.0.0/16 or 2001:db8::/48"
 
 
@@ -27,6 +29,17 @@ def is_within(networks: Sequence[str], address: str) -> bool:
     # A socket that listens for both families tells callers of the older one as the newer.
     asked = getattr(asked, "ipv4_mapped", None) or asked
     return any(asked in ipaddress.ip_network(one) for one in networks)
+
+
+def network_of(address: str) -> str:
+    """An address as it is counted: of version 6 its first half, which is one customer's."""
+    if ":" not in address:
+        return address
+    try:
+        found = ipaddress.IPv6Network(f"{address.partition('%')[0]}/{_IPV6_PREFIX}", strict=False)
+    except ValueError:
+        return address
+    return str(found)
 
 
 def _read(text: str) -> str:

@@ -10,6 +10,8 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
+from accounts.bounds.networks import network_of
+
 
 class AccountAdapter(DefaultAccountAdapter):
     """Local accounts; people come in by invitation only."""
@@ -35,3 +37,8 @@ class AccountAdapter(DefaultAccountAdapter):
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """As allauth's, under the portal's own address."""
         super().send_mail(template_prefix, email, {**context, "public_url": settings.PUBLIC_URL})
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """By name and address (decision 274); allauth's counts by the host that was asked."""
+        login = str(credentials.get("email") or credentials.get("username") or "")
+        return f"{login.casefold()}@{network_of(self.get_client_ip(request))}"

@@ -8,11 +8,11 @@ itself: they are many, and a limit some times as high stops a program that runs 
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 
 from django.conf import settings
 
+from accounts.bounds.networks import network_of
 from accounts.origin import current_origin
 from portal.limits.memory import Buckets
 from portal.limits.rates import Rate
@@ -22,7 +22,6 @@ API, SUBMIT, NODE, REFUSED = "api", "submit", "node", "refused"
 SEARCH, EXPORT, SOCKET, SIGN_IN = "search", "export", "socket", "sign_in"
 INVITE = "invite"
 _MOST_SAID = 200
-_IPV6_PREFIX = 64
 
 _own = Buckets()
 _shared: SharedBuckets | None = None
@@ -61,17 +60,6 @@ def count(kind: str, who: object, *, search: str | None = None) -> None:
     """Take one call of this kind; raises TooFast where there is none."""
     if seconds := wait_s(kind, who, search=search):
         raise TooFast(seconds)
-
-
-def network_of(address: str) -> str:
-    """An address as it is counted: of version 6 its first half, which is one customer's."""
-    if ":" not in address:
-        return address
-    try:
-        found = ipaddress.IPv6Network(f"{address.partition('%')[0]}/{_IPV6_PREFIX}", strict=False)
-    except ValueError:
-        return address
-    return str(found)
 
 
 def forget() -> None:

@@ -25,8 +25,9 @@ def fresh_limits(db):
     cache.clear()
 
 
-def sign_in(client, login, password=PASSWORD, **more):
-    return client.post(reverse("account_login"), {"login": login, "password": password, **more})
+def sign_in(client, login, password=PASSWORD, headers=None, **more):
+    form = {"login": login, "password": password, **more}
+    return client.post(reverse("account_login"), form, headers=headers)
 
 
 @pytest.mark.parametrize("login", ["alice", "alice@example.org", "ALICE@EXAMPLE.ORG"])
@@ -73,6 +74,15 @@ def test_guessing_is_stopped_for_a_while(client, alice):
     answer = sign_in(client, "alice")
     assert answer.status_code in (200, 429)
     assert client.get("/").status_code == 302
+
+
+def test_another_host_gives_no_more_tries_and_another_address_keeps_its_own(client, alice):
+    for port in range(5):
+        sign_in(client, "alice", "wrong", headers={"host": f"testserver:{9000 + port}"})
+    sign_in(client, "Alice", headers={"host": "testserver:9999"})
+    assert client.get("/").status_code == 302
+    elsewhere = Client(REMOTE_ADDR="192.0.2.7")
+    assert sign_in(elsewhere, "alice").url == "/"
 
 
 def test_nobody_signs_up_alone(client, root):

@@ -10,6 +10,7 @@ import pytest
 import redis
 from django.core.cache import cache
 
+from accounts.bounds.networks import network_of
 from portal import limits
 from portal.limits.memory import Buckets
 from portal.limits.rates import Rate
@@ -107,10 +108,10 @@ def test_while_the_store_is_away_each_process_counts_and_says_so_once(valkey_url
 
 
 def test_one_person_is_counted_by_address_and_a_customer_as_one():
-    assert limits.network_of("192.0.2.7") == "192.0.2.7"
-    assert limits.network_of("2001:db8::1") == limits.network_of("2001:db8::2:3:4:5")
-    assert limits.network_of("2001:db8:0:1::1") != limits.network_of("2001:db8::1")
-    assert [limits.network_of(odd) for odd in ("", ":", "fe80::1%eth0")] == ["", ":", "fe80::/64"]
+    assert network_of("192.0.2.7") == "192.0.2.7"
+    assert network_of("2001:db8::1") == network_of("2001:db8::2:3:4:5")
+    assert network_of("2001:db8:0:1::1") != network_of("2001:db8::1")
+    assert [network_of(odd) for odd in ("", ":", "fe80::1%eth0")] == ["", ":", "fe80::/64"]
 
 
 def test_the_limits_of_the_specification_are_the_defaults():
