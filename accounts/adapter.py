@@ -161,8 +161,9 @@ class SessionStore(DatabaseStore):
         if self._ends_at is not None and ends - self._ends_at >= step:
             # A page can be read while nothing can be written.
             with suppress(DatabaseError), transaction.atomic():
-                rows = Session.objects.filter(session_key=self.session_key, expire_date__gt=now)
-                rows.update(expire_date=ends)
+                # As it was read: meanwhile it may have got its last seconds.
+                rows = Session.objects.filter(session_key=self.session_key)
+                rows.filter(expire_date=self._ends_at).update(expire_date=ends)
 
 
 class PersonMiddleware(AuthenticationMiddleware):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +12,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from accounts.bounds.networks import network_of
+
+logger = logging.getLogger(__name__)
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -35,8 +38,17 @@ class AccountAdapter(DefaultAccountAdapter):
         return f"{settings.PUBLIC_URL}{path.replace('UID-KEY', quote(key))}"
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """As allauth's, under the portal's own address."""
-        super().send_mail(template_prefix, email, {**context, "public_url": settings.PUBLIC_URL})
+        """As allauth's, under the portal's own address. Who asked is told the same whether there
+        is such a person or not, and so is whoever asks while the mail server is away."""
+        try:
+            more = {"public_url": settings.PUBLIC_URL}
+            super().send_mail(template_prefix, email, {**context, **more})
+        except OSError as error:
+            logger.warning("the letter %s was not sent: %s", template_prefix, error)
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
+        """Home, after signing in again; allauth's would ask for another new password."""
+        return reverse("home")
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         """By name and address (decision 274); allauth's counts by the host that was asked."""

@@ -203,6 +203,20 @@ class TestRoles:
             session_key=under_way.session_key
         ).expire_date > timezone.now() + timedelta(minutes=119)
 
+    def test_what_was_read_before_the_new_key_does_not_let_the_old_one_last(
+        self, client, root, alice
+    ):
+        client.force_login(alice)
+        old = client.session.session_key
+        long_ago = timezone.now() + timedelta(minutes=5)
+        Session.objects.filter(session_key=old).update(expire_date=long_ago)
+        under_way = SessionStore(old)
+        assert under_way[BEGAN]
+        give_role(actor=root, user=alice, role="auditor")
+        client.get("/jobs/", **PAGE)
+        under_way.note_activity(timezone.now())
+        assert Session.objects.get(session_key=old).expire_date <= timezone.now() + GRACE
+
     def test_so_does_another_role_in_a_team_and_nobody_else_is_touched(
         self, client, lead, alice, bob, team
     ):

@@ -127,6 +127,25 @@ def test_asking_for_an_unknown_address_tells_nothing(client, alice):
     assert (known.status_code, known.url) == (unknown.status_code, unknown.url)
 
 
+@pytest.mark.parametrize("address", ["alice@example.org", "zoe@example.org"])
+def test_without_a_mail_server_the_page_is_the_same_for_all(client, alice, monkeypatch, address):
+    def away(*_args, **_more):
+        raise ConnectionRefusedError("no mail server")
+
+    monkeypatch.setattr(mail.EmailMessage, "send", away)
+    answer = client.post(reverse("account_reset_password"), {"email": address})
+    assert (answer.status_code, answer.url) == (302, reverse("account_reset_password_done"))
+
+
+def test_a_changed_password_leads_home(client, alice):
+    sign_in(client, "alice")
+    new = "a much longer secret"
+    form = {"oldpassword": PASSWORD, "password1": new, "password2": new}
+    changed = client.post(reverse("account_change_password"), form)
+    asked = client.get(changed.url)
+    assert client.post(asked.url, {"login": "alice", "password": new}).url == reverse("home")
+
+
 def test_removal_and_deactivation_end_access_while_signed_in(client, root, alice, team):
     sign_in(client, "alice")
     assert client.get("/teams/vision/").status_code == 200
