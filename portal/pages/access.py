@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
@@ -45,9 +46,12 @@ def takes(*methods: str) -> Callable[[View], View]:
     return framed
 
 
-def page(*methods: str) -> Callable[[View], View]:
+def page(*methods: str, back: str = "") -> Callable[[View], View]:
     """A view for signed-in people: foreign and missing things are 404, refused ones 403,
     calls that come too fast 429.
+
+    `back`: a view of POST alone answers with the page of this route, with what is wrong; whoever
+    turns a leaf there, or comes again, is led to that page. It has the view's slug, if any.
 
     Parameters that the view does not read are named above the page as not known.
     """
@@ -73,9 +77,22 @@ def page(*methods: str) -> Callable[[View], View]:
                     raise
                 return not_text(request, name)
 
-        return takes(*methods)(_signed_in(answer))
+        allowed = ["GET", *methods] if back else methods
+        return takes(*allowed)(_signed_in(_led_back(answer, back) if back else answer))
 
     return framed
+
+
+def _led_back(view: View, back: str) -> View:
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method == "POST":
+            return view(request, *args, **kwargs)
+        there = reverse(back, kwargs={name: kwargs[name] for name in kwargs if name == "slug"})
+        sent = request.META.get("QUERY_STRING", "")
+        return redirect(f"{there}?{sent}" if sent else there)
+
+    return answer
 
 
 def _with_nul(request: HttpRequest) -> str:

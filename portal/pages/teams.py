@@ -143,7 +143,7 @@ def made_with(form: django_forms.Form, make: Any) -> Any:
         return None
 
 
-@page("POST")
+@page("POST", back="teams:detail")
 def team_rename(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Another name; leads only. The address stays."""
     viewer = viewer_of(request)
@@ -157,7 +157,7 @@ def team_rename(request: HttpRequest, slug: str) -> HttpResponseBase:
     return detail_of(request, team, rename_form=form)
 
 
-@page("POST")
+@page("POST", back="teams:detail")
 def team_cost_centre(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Another cost centre, or none; for who keeps the books."""
     viewer = viewer_of(request)
@@ -174,7 +174,7 @@ def team_cost_centre(request: HttpRequest, slug: str) -> HttpResponseBase:
     return detail_of(request, team, centre_form=form)
 
 
-@page("POST")
+@page("POST", back="teams:detail")
 def team_project_create(request: HttpRequest, slug: str) -> HttpResponseBase:
     """A new project; leads only."""
     viewer = viewer_of(request)
@@ -205,7 +205,7 @@ def team_project_archive(request: HttpRequest, slug: str, project: str) -> HttpR
 
 
 @never_cache
-@page("POST")
+@page("POST", back="teams:detail")
 def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Invite by mail; the link is also shown once, for sites without mail."""
     viewer = viewer_of(request)

@@ -58,6 +58,14 @@ def test_a_token_is_made_after_the_password_and_as_it_was_sent(of_before, alice)
     assert ApiToken.objects.count() == 2
 
 
+def test_a_form_that_stands_where_the_password_was_asked_goes_to_its_own_page(of_before):
+    asked = of_before.post("/settings/tokens/", GOOD)
+    (there,) = parse_qs(urlsplit(asked.url).query)["next"]
+    done = of_before.post(AGAIN, {"password": PASSWORD, "next": there}).content.decode()
+    (form,) = re.findall(r"<form[^>]*>(?=(?:(?!</form>).)*name=\"scopes\")", done, re.DOTALL)
+    assert 'action="/settings/tokens/"' in form
+
+
 def test_what_waits_for_the_password_holds_nothing_that_opens_a_session(of_before):
     of_before.post("/settings/tokens/", GOOD, HTTP_AUTHORIZATION="Bearer ty_secret")
     kept = json.dumps(dict(of_before.session))

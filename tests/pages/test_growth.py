@@ -101,6 +101,10 @@ def test_a_long_list_is_shown_in_leaves_that_know_their_neighbours():
     assert list(last) == list(range(20, 25)) and not last.following
     only = leaf_of(asking(""), [], "page")
     assert (list(only), len(only), only.previous, only.following) == ([], 0, "", "")
+    # Where the password was asked again, the answer stands at another address.
+    sent = RequestFactory().post("/settings/tokens/", {})
+    assert leaf_of(sent, range(25), "page").following == ""
+    assert leaf_of(sent, range(25), "page", size=10).following == "/settings/tokens/?page=2"
 
 
 def test_what_is_not_read_yet_is_cut_by_the_database(root):

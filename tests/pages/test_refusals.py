@@ -23,7 +23,16 @@ TAKE_POST = {row.route for row in POSTS} | {
     "delegations:list",
     "requests:new",
 }
-TAKE_GET = {row.route for row in ROWS if row.method == "GET"}
+# Who comes to their address is led to the page that they answer with.
+LED_BACK = {
+    **{f"teams:{name}": "teams:detail" for name in ("rename", "cost_centre", "project_create")},
+    **{f"teams:{name}": "teams:detail" for name in ("invite", "below")},
+    "teams:service_token": "teams:services",
+    **{f"finance:price_{name}": "finance:prices" for name in ("act", "end")},
+    **{f"finance:card_{name}": "finance:prices" for name in ("new", "act", "end")},
+    "finance:end_act": "finance:prices",
+}
+TAKE_GET = {row.route for row in ROWS if row.method == "GET"} | set(LED_BACK)
 
 
 def test_methods_that_a_page_does_not_have_are_refused(client, root, things):
@@ -37,6 +46,15 @@ def test_methods_that_a_page_does_not_have_are_refused(client, root, things):
             assert client.generic(method, url).status_code == 405, (method, row)
             override = client.generic(method, url, HTTP_X_HTTP_METHOD_OVERRIDE=row.method)
             assert override.status_code == 405, (method, row)
+
+
+def test_who_turns_a_leaf_of_what_answered_a_form_is_led_to_its_page(client, root, things):
+    client.force_login(root)
+    for row in (one for one in ROWS if one.route in LED_BACK):
+        args = [things["team"]] if LED_BACK[row.route].startswith("teams:") else []
+        there = reverse(LED_BACK[row.route], args=args)
+        answer = client.get(f"{address(row, things)}?members=2")
+        assert (answer.status_code, answer.url) == (302, f"{there}?members=2"), row
 
 
 def test_a_form_needs_its_token_and_its_own_site(root, things):

@@ -9,6 +9,7 @@ from django.core import mail
 from django.test import Client
 
 from accounts.models import Invitation, Membership, Project, Role
+from accounts.services import make_service_account
 from portal import limits
 from tests.factories import PASSWORD
 
@@ -212,3 +213,11 @@ def test_only_roles_that_the_viewer_may_give_are_offered(as_, lead, root, team):
     assert '<option value="finance"' in page
     assert '<option value="operator"' not in page
     assert '<option value="operator"' in as_(root).get("/teams/vision/members/").content.decode()
+
+
+def test_beside_a_new_token_the_form_of_accounts_makes_an_account(as_, lead, team):
+    account = make_service_account(actor=lead, team=team, name="ci")
+    sent = {"name": "ci", "scopes": ["jobs:read"], "expires_in_days": "30"}
+    page = as_(lead).post(f"/teams/vision/services/{account.pk}/token/", sent).content.decode()
+    assert "Copy the token" in page
+    assert '<form method="post" action="/teams/vision/services/" class="stack-s">' in page

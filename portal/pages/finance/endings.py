@@ -18,21 +18,21 @@ from portal.pages.finance.prices import show_prices
 from portal.pages.signing.again import asks_password
 
 
-@page("POST")
+@page("POST", back="finance:prices")
 @asks_password
 def price_end(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Propose to end a price, now or at a moment to come."""
     return _propose(request, rate=get_rate(viewer_of(request), pk))
 
 
-@page("POST")
+@page("POST", back="finance:prices")
 @asks_password
 def card_end(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Propose to end a team's card with all its prices."""
     return _propose(request, card=get_card_to_change(viewer_of(request), pk))
 
 
-@page("POST")
+@page("POST", back="finance:prices")
 @asks_password
 def end_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Approve a proposed end, or decline it."""

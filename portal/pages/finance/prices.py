@@ -64,7 +64,7 @@ def price_list(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, _form(viewer, request.POST), act, show_prices, "finance:prices")
 
 
-@page("POST")
+@page("POST", back="finance:prices")
 @asks_password
 def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Approve a proposed price, or decline it; show what one for the past would move."""
@@ -91,7 +91,7 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     return decide(request, done, show_prices, "finance:prices")
 
 
-@page("POST")
+@page("POST", back="finance:prices")
 @asks_password
 def card_new(request: HttpRequest) -> HttpResponseBase:
     """Draft a team's own rate card."""
@@ -111,7 +111,7 @@ def card_new(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, CardForm(request.POST), act, show, "finance:prices")
 
 
-@page("POST")
+@page("POST", back="finance:prices")
 @asks_password
 def card_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Propose a drafted card, approve a proposed one, or decline it."""

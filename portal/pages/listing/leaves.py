@@ -20,7 +20,7 @@ _MOST_DIGITS = 6
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """As long as the whole list, so that headings count all of it; going through it gives the rows
-    from `first` to `last`. `previous` and `following` are the queries of its neighbours."""
+    from `first` to `last`. `previous` and `following` are the addresses of its neighbours."""
 
     rows: Sequence[Any]
     first: int
@@ -56,13 +56,15 @@ def leaf_of(request: HttpRequest, rows: Iterable[Any], name: str, *, size: int =
         page = Paginator(list(rows), size).get_page(number)
         found, number, total = list(page), page.number, page.paginator.count
     first = (number - 1) * size
+    # What answers a form may stand at another address, such as where the password was asked again.
+    path = request.path if request.method == "POST" else ""
     return Leaf(
         found,
         first + 1 if total else 0,
         first + len(found),
         total,
-        query_with(request, name, number - 1) if number > 1 else "",
-        query_with(request, name, number + 1) if first + size < total else "",
+        path + query_with(request, name, number - 1) if number > 1 else "",
+        path + query_with(request, name, number + 1) if first + size < total else "",
     )
 
 

@@ -75,7 +75,7 @@ def _account(request: HttpRequest, slug: str, pk: int) -> tuple[Team, User]:
 
 
 @never_cache
-@page("POST")
+@page("POST", back="teams:services")
 @asks_password
 def service_token(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
     """A new token; its secret is in this answer and never again."""

@@ -14,7 +14,7 @@ from portal.pages.teams import detail_of, made_with
 from scheduler.services.teams import move_team
 
 
-@page("POST")
+@page("POST", back="teams:detail")
 def team_below(request: HttpRequest, slug: str) -> HttpResponseBase:
     """A new team below this one; for who leads this one."""
     viewer = viewer_of(request)
