@@ -7,7 +7,7 @@ from django.db import transaction
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.granting import enter_group
 from accounts.held import forget_grants
-from accounts.models import Membership, Role, Team, User
+from accounts.models import Membership, OrganisationRole, Role, RoleGrant, Team, User
 from accounts.permissions import can, check_role, on_behalf_of
 from accounts.services.audit import Subject, record
 
@@ -27,7 +27,9 @@ def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) 
 def join(
     *, actor: User, team: Team, user: User, role: str, on_behalf_of: User | None = None
 ) -> Membership:
-    """Write the membership and its rights; the caller has checked who may."""
+    """Write the membership and its rights; the caller has checked who may. Raises Conflict for an
+    auditor who would be an operator."""
+    _keep_auditors_apart(user, role)
     membership, _ = Membership.objects.update_or_create(
         team=team, user=user, defaults={"role": role}
     )
@@ -53,6 +55,7 @@ def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership
     giver = in_whose_place(actor, team, user)
     if current.role == Role.LEAD and giver is not None:
         raise Forbidden("Who acts for a lead takes that role from nobody. Ask the lead.")
+    _keep_auditors_apart(user, role)
     if role != Role.LEAD:
         _keep_a_lead(team, current)
     before = {"role": current.role}
@@ -95,6 +98,18 @@ def in_whose_place(actor: User, team: Team, user: User) -> User | None:
     if giver is not None and actor.pk == user.pk:
         raise Forbidden("You act for somebody else here, and give yourself nothing.")
     return giver
+
+
+def _keep_auditors_apart(user: User, role: str) -> None:
+    if role != Role.OPERATOR:
+        return
+    # As a role of the organisation is given: one of the two comes first.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    if RoleGrant.objects.filter(user=user, role=OrganisationRole.AUDITOR).exists():
+        raise Conflict(
+            "An operator of a team runs the cluster, and an auditor changes nothing: take the "
+            "auditor role away first."
+        )
 
 
 def _membership(team: Team, user: User, *, by: User) -> Membership:

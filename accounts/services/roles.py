@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.granting import enter_organisation
-from accounts.models import OrganisationRole, RoleGrant, User
+from accounts.models import Membership, OrganisationRole, Role, RoleGrant, User
 from accounts.permissions import can
 from accounts.services.audit import record
 
@@ -22,8 +22,8 @@ def give_role(*, actor: User, user: User, role: str, now: datetime | None = None
     """Let `user` hold a role of the organisation; who holds it already keeps it.
 
     Nobody gives themselves one. While there is another administrator besides the actor, a new
-    administrator waits for their `confirm_role`. An auditor holds no other role: who audits
-    changes nothing.
+    administrator waits for their `confirm_role`. An auditor holds no other role, and is a team's
+    operator nowhere: who audits changes nothing.
     """
     _check(actor, role)
     if user.pk == actor.pk:
@@ -36,6 +36,8 @@ def give_role(*, actor: User, user: User, role: str, now: datetime | None = None
     if role in there:
         return there[role]
     _keep_auditors_apart(role, set(there))
+    if role == OrganisationRole.AUDITOR:
+        _keep_team_operators_apart(user)
     now = now or timezone.now()
     waits = role == OrganisationRole.ADMIN and _administrators().exclude(pk=actor.pk).exists()
     grant = RoleGrant.objects.create(
@@ -133,3 +135,13 @@ def _keep_auditors_apart(role: str, there: set[str]) -> None:
         )
     if auditor in there:
         raise Conflict("An auditor changes nothing: take the auditor role away first.")
+
+
+def _keep_team_operators_apart(user: User) -> None:
+    """Operators of a team run the cluster (decision 33)."""
+    runs = Membership.objects.filter(user=user, role=Role.OPERATOR).order_by("team__slug")
+    if where := ", ".join(runs.values_list("team__slug", flat=True)):
+        raise Conflict(
+            f"An auditor changes nothing, and this person is an operator in {where}: change that "
+            "role first."
+        )

@@ -18,7 +18,15 @@ from accounts.models import (
 from accounts.permissions import can, people_who_can, projects_visible_to, teams_visible_to
 from accounts.policy import COLUMNS, TABLE, TEAM, actions_of, full_name
 from accounts.selectors import role_grants
-from accounts.services import change_role, confirm_role, create_project, give_role, take_role
+from accounts.services import (
+    add_member,
+    change_role,
+    confirm_role,
+    create_project,
+    give_role,
+    remove_member,
+    take_role,
+)
 from tests.factories import person
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +158,22 @@ def test_an_auditor_holds_no_other_role(root, alice):
     give_role(actor=root, user=alice, role="auditor")
     with pytest.raises(Conflict, match="changes nothing"):
         give_role(actor=root, user=alice, role="operator")
+
+
+def test_an_auditor_is_an_operator_of_no_team(root, alice, bob, team, other_team):
+    add_member(actor=root, team=other_team, user=alice, role="operator")
+    with pytest.raises(Conflict, match="operator in speech"):
+        give_role(actor=root, user=alice, role="auditor")
+    change_role(actor=root, team=other_team, user=alice, role="member")
+    give_role(actor=root, user=alice, role="auditor")
+    for member in (alice, bob):
+        give_role(actor=root, user=member, role="auditor")
+        with pytest.raises(Conflict, match="take the auditor role away"):
+            change_role(actor=root, team=team, user=member, role="operator")
+    remove_member(actor=root, team=other_team, user=alice)
+    with pytest.raises(Conflict, match="take the auditor role away"):
+        add_member(actor=root, team=other_team, user=alice, role="operator")
+    assert not can(anew(alice), "operate", None)
 
 
 def test_the_list_names_administrators_nobody_appointed(root, alice, lead):
