@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts import names
@@ -29,6 +31,7 @@ from accounts.services.audit import pictured, record
 from accounts.trees import height_of, teams_above, teams_below
 
 _CODE = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,31}", re.ASCII)
+_SAME_NAME = "There is a team with this name, or one that looks alike."
 
 
 def _named(name: str, slug: str) -> tuple[str, str, str]:
@@ -42,6 +45,13 @@ def _named(name: str, slug: str) -> tuple[str, str, str]:
     except ValueError as error:
         raise Invalid(str(error), field="slug" if slug else "name") from None
     return clean, names.confusable_key(clean), clean_slug
+
+
+def _taken(there: QuerySet[Any], key: str, slug: str, same: str) -> Invalid:
+    """What stands in the way of one more: one of the `same` name, or of this short name alone."""
+    if not there.filter(name_key=key).exists() and there.filter(slug=slug).exists():
+        return Invalid(f"The short name {slug} is taken; choose another.", field="slug")
+    return Invalid(same, field="name")
 
 
 @transaction.atomic
@@ -70,9 +80,7 @@ def create_team(*, actor: User, name: str, slug: str = "", parent: Team | None =
                 cost_centre_id=parent.cost_centre_id if parent else None,
             )
     except IntegrityError:
-        raise Invalid(
-            "There is a team with this name, or one that looks alike.", field="name"
-        ) from None
+        raise _taken(Team.objects.all(), key, clean_slug, _SAME_NAME) from None
     grant_team(team)
     Membership.objects.create(team=team, user=actor, role=Role.LEAD)
     enter_group(actor, team, Role.LEAD)
@@ -169,9 +177,7 @@ def rename_team(*, actor: User, team: Team, name: str, now: datetime | None = No
                 _leave_behind(team, now or timezone.now())
             Team.objects.filter(pk=team.pk).update(name=clean, name_key=key)
     except IntegrityError:
-        raise Invalid(
-            "There is a team with this name, or one that looks alike.", field="name"
-        ) from None
+        raise Invalid(_SAME_NAME, field="name") from None
     team.refresh_from_db()
     after = pictured(team, "name")
     record(actor, "team.rename", team, before=before, after=after, on_behalf_of=giver)
@@ -255,9 +261,8 @@ def create_project(
                 description=description[:4096],
             )
     except IntegrityError:
-        raise Invalid(
-            "The team has a project with this name, or one that looks alike.", field="name"
-        ) from None
+        same = "The team has a project with this name, or one that looks alike."
+        raise _taken(team.projects.all(), key, clean_slug, same) from None
     grant_project(project)
     after = pictured(project, "name", "slug", "description")
     record(actor, "project.create", project, after=after, on_behalf_of=giver)

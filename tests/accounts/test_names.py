@@ -97,6 +97,18 @@ def test_project_names_are_kept_apart_within_their_team_only(root, team, other_t
     assert create_project(actor=root, team=other_team, name="Digits").path == "speech/digits"
 
 
+def test_a_short_name_that_is_taken_is_said_at_the_short_name(root, team):
+    rename_team(actor=root, team=team, name="Seeing")
+    with pytest.raises(Invalid, match="short name vision is taken; choose another") as refused:
+        create_team(actor=root, name="Vision")
+    assert refused.value.field == "slug"
+    create_team(actor=root, name="Vision", slug="vision-2")
+    create_project(actor=root, team=team, name="Digits", slug="d")
+    with pytest.raises(Invalid, match="short name d is taken") as refused:
+        create_project(actor=root, team=team, name="Other", slug="d")
+    assert refused.value.field == "slug"
+
+
 @pytest.mark.django_db
 def test_a_name_without_latin_letters_needs_a_short_name(root):
     with pytest.raises(Invalid, match="lower-case"):
