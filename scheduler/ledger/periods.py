@@ -7,6 +7,7 @@ known later is a correction in a month that is open.
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from typing import TypeVar
 from scheduler.ledger.entries import EntryKind
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.findings import Finding, Trouble
+from scheduler.ledger.rating import DAY_S
 
 Key = TypeVar("Key")
 LAST_YEAR = 9998
@@ -89,8 +91,8 @@ class Month:
 
     @property
     def end_s(self) -> int:
-        """First second after it."""
-        return self.following.start_s
+        """First second after it, of the last month of the calendar too, which has none after it."""
+        return self.start_s + monthrange(self.year, self.month)[1] * DAY_S
 
     @property
     def following(self) -> Month:

@@ -262,3 +262,34 @@ def test_time_after_a_price_ended_is_said(root, cluster, give, alice, project):
     books.true_up_budgets(now=at(HOUR_S + 1))
     last = BudgetTrueUp.objects.filter(budget=budget, is_opening=False).get()
     assert last.unpriced == [[MODEL, "run-guaranteed", "2026-11-20", HOUR_S // 2]]
+
+
+def test_a_budget_to_the_end_of_the_calendar_is_compared_like_any_other(
+    root, cluster, alice, project, team
+):
+    end = datetime.max.replace(microsecond=0, tzinfo=UTC)
+    budget = set_budget(
+        actor=root, owner=team, amount=Decimal(20), valid_from=NOON - timedelta(days=1),
+        valid_until=end, now=at(0),
+    )  # fmt: skip
+    ran(alice, project, cluster.node(1), HOUR_S)
+    books.true_up_budgets(now=at(HOUR_S + 1))
+    (row,), sheet = opened(root, "budget-actual")
+    assert row["actual_amount"] == euros(budget)[0] == Decimal("3.6")
+    assert all(check.holds for check in sheet.checks), sheet.checks
+
+
+def test_what_is_in_a_budgets_days_and_has_no_price_is_said_of_those(
+    root, cluster, alice, project, team
+):
+    later = 3 * 86_400
+    ran(alice, project, cluster.node(1), HOUR_S)
+    ran(alice, project, cluster.node(1), HOUR_S // 2, now_s=later)
+    Rate.objects.update(valid_until=at(0))
+    budget = set_budget(
+        actor=root, owner=team, amount=Decimal(20), valid_from=at(later - HOUR_S),
+        valid_until=at(later + 86_400), now=at(0),
+    )  # fmt: skip
+    books.true_up_budgets(now=at(later + 2 * HOUR_S))
+    last = BudgetTrueUp.objects.filter(budget=budget, is_opening=False).get()
+    assert last.unpriced == [[MODEL, "run-guaranteed", "2026-11-23", HOUR_S // 2]]

@@ -23,7 +23,7 @@ class SoFar:
 
     What began after attempt `newest` is left out: it may have begun while the run did.
 
-    `unpriced`: account, flavour and kind without a price, the first such second and how many.
+    `unpriced`: seconds without a price by account, flavour, kind and UTC day (its first second).
     """
 
     month: Month
@@ -32,7 +32,7 @@ class SoFar:
     days: dict[tuple[str, int], Actual] = field(default_factory=dict)
     running: dict[tuple[str, str, int], Actual] = field(default_factory=dict)
     refunds: dict[str, Actual] = field(default_factory=dict)
-    unpriced: dict[tuple[str, str, str], tuple[int, int]] = field(default_factory=dict)
+    unpriced: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
 
     def keep(self, line: UsageLine) -> None:
         """Take one line."""
@@ -58,12 +58,11 @@ class SoFar:
 
     def _look_at(self, window: Window, one: Held, kind: ChargeKind, begin: int, end: int) -> None:
         account = str(one.account)
-        key = (account, one.flavour, str(kind))
         changes = window.prices.changes(one.flavour, kind, begin, end, account)
         for start, until in cut(begin, end, changes):
             if window.prices.at(one.flavour, kind, start, account) is None:
-                first, seconds = self.unpriced.get(key, (start, 0))
-                self.unpriced[key] = (min(first, start), seconds + until - start)
+                key = (account, one.flavour, str(kind), start - start % DAY_S)
+                self.unpriced[key] = self.unpriced.get(key, 0) + until - start
 
     def actuals(
         self, claims: Mapping[int, Claim], held_open: Mapping[int, Collection[str]], until_s: int
@@ -90,10 +89,10 @@ class SoFar:
     def unpriced_of(self, claim: Claim) -> list[list[Any]]:
         """`[flavour, kind, first day, gpu_seconds]` of a budget's accounts."""
         sums: dict[tuple[str, str], tuple[int, int]] = {}
-        for (account, flavour, kind), (first, seconds) in self.unpriced.items():
-            if claim.is_for(account) and claim.has_day(first - first % DAY_S):
-                known = sums.get((flavour, kind), (first, 0))
-                sums[flavour, kind] = (min(known[0], first), known[1] + seconds)
+        for (account, flavour, kind, day_s), seconds in self.unpriced.items():
+            if claim.is_for(account) and claim.has_day(day_s):
+                first, so_far = sums.get((flavour, kind), (day_s, 0))
+                sums[flavour, kind] = (min(first, day_s), so_far + seconds)
         return [
             [flavour, kind, f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d}", seconds]
             for (flavour, kind), (first, seconds) in sorted(sums.items())
