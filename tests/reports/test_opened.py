@@ -144,3 +144,18 @@ def test_what_has_no_job_is_told_by_model_and_by_who_booked_it(root, clerk, yard
         ("idle-share, pool's share", scenes.MODEL),
         ("reserved and not used", scenes.MODEL),
     ]
+
+
+@pytest.mark.django_db
+def test_what_a_close_wrote_that_something_kept_is_in_no_report(root, yard):
+    last = Attempt.objects.order_by("pk").last()
+    spoil(f"DELETE FROM scheduler_devicesegment WHERE bucket = 'run' AND attempt_id = {last.pk}")
+    with pytest.raises(books.CloseBlocked):
+        close(root)
+    assert UsageLine.objects.exists()
+    days = {"since": "2026-11-20", "until": "2026-11-21"}
+    for ask in (NOVEMBER, replace(NOVEMBER, **days)):
+        assert rows_of(root, "job-cost", ask) == []
+        assert rows_of(root, "usage-lines", ask) == []
+        _, sheet = open_report(root, "job-cost", ask)
+        assert all(check.holds for check in sheet.checks), sheet.checks

@@ -31,6 +31,12 @@ class Books:
         return self.close.version if self.close else 0
 
     @property
+    def rated(self) -> int:
+        """The key of the month whose lines are final, 0 for none: what a close writes that is under
+        way, or that something kept, is nobody's to read."""
+        return self.period.pk if self.period and self.version else 0
+
+    @property
     def state(self) -> str:
         """Open, soft closed, closed or reopened."""
         return self.period.state if self.period else "open"

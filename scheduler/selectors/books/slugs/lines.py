@@ -54,10 +54,10 @@ def _days(books: Books, ask: Ask) -> Q:
 
 
 def _months(books: Books, ask: Ask) -> Q:
-    """The months that the days asked for lie in; a month nobody has touched has nothing."""
+    """The months that the days asked for lie in, of those that were closed."""
     if ask.has_days:
-        return Q(period__name__in=span_of(books, ask).months)
-    return Q(period=books.period.pk if books.period else 0)
+        return Q(period__name__in=span_of(books, ask).months, period__version__gt=0)
+    return Q(period=books.rated)
 
 
 def _lines_of_months(

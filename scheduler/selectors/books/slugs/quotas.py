@@ -163,7 +163,10 @@ def _sums(
         Q(until_s=None) | Q(until_s__gt=start_s), from_s__lt=end_s, team__in=list(teams)
     )
     lines = UsageLine.objects.filter(
-        period__name__in=window.months, day_s__range=(start_s, end_s - 1), kind=_RUN_BORROWED
+        period__name__in=window.months,
+        period__version__gt=0,
+        day_s__range=(start_s, end_s - 1),
+        kind=_RUN_BORROWED,
     )
     return (
         (spans, _shaped("promise", first_=F("from_s"), until_=Coalesce("until_s", end_s),

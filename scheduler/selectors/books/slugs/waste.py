@@ -144,7 +144,7 @@ def _spans_and_costs(
 ) -> tuple[_Spans, dict[int, tuple[Decimal, int]]]:
     """Seconds by bucket and attempt, and what running was charged by attempt; one statement."""
     lines = UsageLine.objects.filter(
-        period_id=books.period.pk if books.period else 0,
+        period_id=books.rated,
         kind__in=[str(kind) for kind in (*_RUNS, ChargeKind.RESERVED_IDLE)],
     )
     names = ("what_", "attempt_", "team_", "project_")
