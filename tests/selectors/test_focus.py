@@ -36,6 +36,7 @@ from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
 from scheduler.states import EndReason
 from tests.scenes import MODEL, NOON, at
+from tests.selectors.test_reports import opened
 from tests.services.test_books import DECEMBER, LATER, clerk, close, yard
 
 pytestmark = pytest.mark.django_db
@@ -123,14 +124,22 @@ def test_rows_say_where_a_job_ran_in_whose_booking_and_what_it_was(
 
 
 def test_how_long_a_job_waited_is_known_of_its_first_attempt(root, yard, project, other_project):
-    waited = timedelta(seconds=90)
-    for job in Job.objects.filter(project=project):
-        Job.objects.filter(pk=job.pk).update(queued_at=job.started_at - waited)
+    came_s = (at(0) - timedelta(seconds=90)).timestamp()
+    Attempt.objects.update(standing={"queued_at_s": came_s})
     Attempt.objects.filter(job__project=other_project).update(number=2)
     close(root)
     rows = as_rows(list(focus.focus_rows(root, "2026-11")))
     found = {row["x_ProjectId"]: row["x_QueueSeconds"] for row in rows if row["x_JobId"]}
     assert found == {f"project:{project.pk}": "90", f"project:{other_project.pk}": ""}
+
+
+def test_a_closed_month_is_the_same_bytes_whatever_becomes_of_its_jobs(root, yard):
+    Attempt.objects.update(standing={"queued_at_s": at(-90).timestamp()})
+    close(root)
+    before, (row, *_) = list(focus.focus_rows(root, "2026-11")), opened(root, "job-cost")[0]
+    Job.objects.update(nodes=3, gpus_per_node=2, queued_at=DECEMBER, started_at=DECEMBER)
+    assert list(focus.focus_rows(root, "2026-11")) == before
+    assert opened(root, "job-cost")[0][0] == row and row["gpus"] == 1
 
 
 def test_a_closed_month_is_the_same_bytes_whatever_its_teams_are_called_later(

@@ -35,7 +35,7 @@ class Issuer:
 class Owner:
     """The names behind a line's account and attempt as of then; empty where there are none.
 
-    `queued_s`: the wait for the first start, of a job's first attempt alone; `zone`: the rack, if
+    `queued_s`: the wait for the first nodes, of a job's first attempt alone; `zone`: the rack, if
     it is one; `reservation`: whose booked nodes it ran on.
     """
 

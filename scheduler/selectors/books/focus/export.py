@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import Count, Sum
 
 from accounts.models import User
 from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryKind, team_of
@@ -37,7 +37,7 @@ from scheduler.selectors.books.focus.owners import Owners, beginning, last_of
 from scheduler.selectors.books.prices.listed import Listings, listings_of
 from scheduler.selectors.books.slugs.lines import in_pages
 
-# Lines whose racks are read together.
+# Lines whose attempts' places are read together.
 _AT_ONCE = 5_000
 _LINE_FIELDS = (
     "pk",
@@ -56,10 +56,7 @@ _LINE_FIELDS = (
     "attempt__job__name",
     "attempt__job__owner_id",
     "attempt__job__spec__labels",
-    "attempt__job__gpus_per_node",
-    "attempt__job__nodes",
-    "attempt__job__queued_at",
-    "attempt__job__started_at",
+    "attempt__standing__queued_at_s",
     "attempt_id",
     "attempt__job__booked_in__project_id",
     "attempt__job__booked_in__team_id",
@@ -172,27 +169,46 @@ def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:
     """Lines in the order in which they were written."""
     found = in_pages(StoredLine.objects.filter(period=row), 0, *_LINE_FIELDS)
     while some := list(islice(found, _AT_ONCE)):
-        racks = _racks({one[_ATTEMPT] for one in some}, books.racks)
+        places = _places({one[_ATTEMPT] for one in some}, books.racks)
         for one in some:
-            yield _line(row.currency, one, books, racks.get(one[_ATTEMPT], ""))
+            yield _line(row.currency, one, books, places.get(one[_ATTEMPT], _NOWHERE))
 
 
-def _racks(attempts: set[int | None], kept: Mapping[str, str] | None) -> dict[int, str]:
-    """The rack of each attempt whose nodes are all in one; one statement. `kept`: racks as of the
-    close, none where it is an old one."""
+@dataclass(slots=True)
+class _Place:
+    """What an attempt was given: racks by name, and how many devices on all its nodes."""
+
+    racks: set[str] = field(default_factory=set)
+    gpus: int = 0
+
+    @property
+    def rack(self) -> str:
+        """The one that all its nodes are in, if any."""
+        return next(iter(self.racks)) if len(self.racks) == 1 else ""
+
+
+_NOWHERE = _Place()
+
+
+def _places(attempts: set[int | None], kept: Mapping[str, str] | None) -> dict[int, _Place]:
+    """By attempt; one statement. `kept`: racks as of the close, none where it is an old one."""
     placed = Placement.objects.filter(attempt__in=attempts - {None}).order_by()
-    found: dict[int, set[str]] = {}
-    for attempt, node, rack in placed.values_list("attempt_id", "node_id", "node__rack"):
-        found.setdefault(attempt, set()).add(rack if kept is None else kept.get(str(node), ""))
-    return {attempt: one for attempt, (one, *others) in found.items() if one and not others}
+    found: dict[int, _Place] = {}
+    for attempt, node, rack, gpus in placed.values_list(
+        "attempt_id", "node_id", "node__rack", Count("allocations")
+    ):
+        place = found.setdefault(attempt, _Place())
+        place.racks.add(rack if kept is None else kept.get(str(node), ""))
+        place.gpus += gpus
+    return found
 
 
 def _line(
-    currency: str, found: tuple[Any, ...], books: _Books, rack: str
+    currency: str, found: tuple[Any, ...], books: _Books, place: _Place
 ) -> tuple[UsageLine, Owner]:
     _, holder, day_s, account, pool, flavour, kind, rate, price, seconds, amount = found[:11]
-    number, job, job_name, person, labels, per_node, nodes, queued_at, started_at = found[11:20]
-    _, of_project, of_team, session, assigned_at = found[20:]
+    number, job, job_name, person, labels, queued_at_s = found[11:17]
+    _, of_project, of_team, session, assigned_at = found[17:]
     line = UsageLine(
         holder=holder,
         day_s=day_s,
@@ -214,9 +230,9 @@ def _line(
             job_id=str(job),
             job_name=job_name,
             attempt_number=number,
-            gpus=per_node * nodes,
-            queued_s=_waited(number, queued_at, started_at),
-            zone=rack,
+            gpus=place.gpus,
+            queued_s=_waited(number, queued_at_s, assigned_at),
+            zone=place.rack,
             reservation=_reserved(of_project, of_team),
             resource="GPU Job" if session is None else "GPU Session",
             pseudonym=pseudonym(settings.SECRET_KEY, person),
@@ -233,11 +249,13 @@ def _reserved(project: int | None, team: int | None) -> str:
     return f"reserved:team:{team}" if team is not None else ""
 
 
-def _waited(number: int, queued_at: datetime, started_at: datetime | None) -> int | None:
-    """Until the first start. A later attempt's wait is kept nowhere, and a hold begins it anew."""
-    if number != 1 or started_at is None or started_at < queued_at:
+def _waited(number: int, queued_at_s: float | None, assigned_at: datetime) -> int | None:
+    """Until the first attempt was given its nodes, as was written then: the job's own times move
+    when it is held or sent again. A later attempt's wait is kept nowhere."""
+    if number != 1 or queued_at_s is None:
         return None
-    return int((started_at - queued_at).total_seconds())
+    waited = assigned_at - datetime.fromtimestamp(queued_at_s, UTC)
+    return max(0, int(waited.total_seconds()))
 
 
 def _entry(row: LedgerEntry) -> Entry:

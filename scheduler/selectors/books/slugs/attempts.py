@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
+
+from django.db.models import Count
 
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.rating import ChargeKind
+from scheduler.models import Placement
 from scheduler.selectors.books.frame import (
     Ask,
     Column,
@@ -20,6 +23,7 @@ from scheduler.selectors.books.frame import (
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.slugs.lines import (
     ANYBODY,
+    PAGE,
     TAKES,
     in_pages,
     line_sums,
@@ -64,8 +68,6 @@ _FIELDS = (
     "attempt__job__name",
     "attempt__job__owner_id",
     "attempt__job__owner__username",
-    "attempt__job__gpus_per_node",
-    "attempt__job__nodes",
     "attempt__started_at",
     "attempt__ended_at",
     "attempt__end_reason",
@@ -81,7 +83,7 @@ def _job_cost(ask: Ask, scope: Scope) -> Sheet:
 
     def rows(after: int) -> Iterator[Row]:
         stream = in_pages(lines, after, *_FIELDS)
-        for _, group in groupby(stream, key=lambda line: line[1]):
+        for _, group in groupby(_with_gpus(stream), key=lambda line: line[1]):
             yield from _attempt_rows(list(group), scope, books.currency)
 
     return Sheet(
@@ -92,6 +94,15 @@ def _job_cost(ask: Ask, scope: Scope) -> Sheet:
         remarks=remarks_of(books, ask),
         **standing_of(books, span_of(books, ask)),
     )
+
+
+def _with_gpus(lines: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Lines, each with how many devices its attempt held behind it: the job may ask for others by
+    now. A statement for each page."""
+    while some := list(islice(lines, PAGE)):
+        held = Placement.objects.filter(attempt__in={line[2] for line in some} - {None}).order_by()
+        gpus = dict(held.values_list("attempt_id").annotate(Count("allocations")))
+        yield from ((*line, gpus.get(line[2])) for line in some)
 
 
 def _words_of(kind: str) -> str:
@@ -109,7 +120,7 @@ def _attempt_rows(lines: list[tuple[Any, ...]], scope: Scope, currency: str) -> 
         groups.setdefault((line[3], flavour), []).append(line)
     for (account, _), found in sorted(groups.items()):
         first, place = found[0], scope.place(account)
-        job, number, name, owner, username, per_node, nodes, start, end, reason, code = first[9:]
+        job, number, name, owner, username, start, end, reason, code, gpus = first[9:]
         prices = ", ".join(format(p.normalize(), "f") for p in sorted({line[6] for line in found}))
         amount = ZERO
         for line in found:
@@ -125,7 +136,7 @@ def _attempt_rows(lines: list[tuple[Any, ...]], scope: Scope, currency: str) -> 
                 place.team,
                 place.project,
                 first[4],
-                per_node * nodes if job is not None else None,
+                gpus,
                 start,
                 end,
                 sum(line[7] for line in found),
