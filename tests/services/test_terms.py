@@ -200,6 +200,21 @@ class TestTerms:
         books.decline_terms(actor=clerk, terms=second)
         assert PoolTerms.objects.filter(decision="approved").count() == 1
 
+    def test_what_was_proposed_before_others_were_approved_takes_none_of_them_back(
+        self, root, yard, clerk
+    ):
+        first = self.propose(clerk, yard.pool, idle="even")
+        beside = self.propose(clerk, yard.pool, refund_s=60)
+        later = self.propose(clerk, yard.pool, idle="by_use", from_month="2027-01")
+        books.approve_terms(actor=root, terms=first)
+        for stale in (beside, later):
+            with pytest.raises(Conflict, match="propose anew"):
+                books.approve_terms(actor=root, terms=stale)
+        books.decline_terms(actor=root, terms=beside)
+        again = self.propose(clerk, yard.pool, refund_s=60)
+        books.approve_terms(actor=root, terms=again)
+        assert (again.idle, again.refund_s) == ("even", 60)
+
     def test_a_closed_month_keeps_its_terms(self, root, yard):
         close(root)
         with pytest.raises(Invalid, match="is closed"):

@@ -46,11 +46,16 @@ class Terms:
         return str(Unreachable(self.unreachable).label)
 
 
-def terms_of(month: Month) -> dict[int, Terms]:
-    """By pool: the newest approved row whose first month is not later; pools without one miss."""
+def terms_of(month: Month, *, as_of: datetime | None = None) -> dict[int, Terms]:
+    """By pool: the newest approved row whose first month is not later; pools without one miss.
+
+    `as_of`: of what was decided by then.
+    """
     rows = PoolTerms.objects.filter(
         decision=TermsDecision.APPROVED, from_month__lte=str(month)
     ).order_by("from_month", "decided_at", "pk")
+    if as_of is not None:
+        rows = rows.filter(decided_at__lte=as_of)
     return {row.pool_id: Terms(*(getattr(row, name) for name in FIGURES)) for row in rows}
 
 

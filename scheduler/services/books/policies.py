@@ -59,7 +59,11 @@ def propose_terms(
 
 
 def approve_terms(*, actor: User, terms: PoolTerms, now: datetime | None = None) -> PoolTerms:
-    """Let proposed terms hold. Raises Forbidden for who proposed them, Conflict if too late."""
+    """Let proposed terms hold. Raises Forbidden for who proposed them, Conflict if too late.
+
+    It is too late, too, where other terms of the pool were approved since: what nobody named in
+    these would go back to what held when they were proposed.
+    """
     return _decide(actor, terms, TermsDecision.APPROVED, now or timezone.now())
 
 
@@ -71,7 +75,9 @@ def decline_terms(*, actor: User, terms: PoolTerms, now: datetime | None = None)
 @transaction.atomic
 def _decide(actor: User, terms: PoolTerms, decision: TermsDecision, now: datetime) -> PoolTerms:
     require_bookkeeper(actor)
-    row = PoolTerms.objects.select_for_update(of=("self",)).get(pk=terms.pk)
+    # With the pool's others: of two that are approved at once, the later one sees the earlier.
+    locked = PoolTerms.objects.select_for_update(of=("self",)).order_by("pk")
+    (row,) = [one for one in locked.filter(pool=terms.pool_id) if one.pk == terms.pk]
     if row.decision != TermsDecision.PROPOSED:
         raise Conflict(f"These terms were {row.decision} already.")
     if decision is TermsDecision.APPROVED:
@@ -79,11 +85,22 @@ def _decide(actor: User, terms: PoolTerms, decision: TermsDecision, now: datetim
             raise Forbidden("You proposed these terms; another person has to approve them.")
         if Month.parse(row.from_month) < first_open():
             raise Conflict(f"{row.from_month} was closed meanwhile; propose them for a later one.")
+        _refuse_stale(row)
     row.decision, row.decided_by, row.decided_at = decision, actor, now
     row.save(update_fields=["decision", "decided_by", "decided_at"])
     verb = "approve" if decision is TermsDecision.APPROVED else "decline"
     record(actor, f"share.{verb}", row, after={"decision": str(decision)}, now=now)
     return row
+
+
+def _refuse_stale(row: PoolTerms) -> None:
+    month = Month.parse(row.from_month)
+    then, now = terms_of(month, as_of=row.proposed_at), terms_of(month)
+    if then.get(row.pool_id) != now.get(row.pool_id):
+        raise Conflict(
+            f"Other terms of {row.pool} were approved after these were proposed, and these would "
+            "take them back. Decline these, and propose anew what is to change."
+        )
 
 
 def first_open() -> Month:
