@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from scheduler.models import Asset, LedgerEntry, PoolCost, PoolTerms
+from scheduler.models import Asset, LedgerEntry, Pool, PoolCost, PoolTerms
 from tests.factories import person
 from tests.scenes import build_cluster
 
@@ -56,6 +56,25 @@ def test_terms_hold_once_a_second_person_agrees(as_):
     again = as_("second").post(f"/finance/terms/{terms.pk}/decline/")
     assert again.status_code == 409
     assert "approved already" in said(again)
+
+
+def test_what_is_left_out_stays_as_it_is_in_the_pool_that_is_chosen(as_):
+    beside = Pool.objects.create(name="beside")
+    as_("root").post("/finance/terms/", {**TERMS, "pool": "beside", "guarantee_percent": "95"})
+    first = PoolTerms.objects.get()
+    page = said(as_("second").get("/finance/terms/"))
+    assert "partly by guarantee, the rest by use (95 %)" in page
+    # Idle and platform, what is credited and what silent nodes hold; not how teams pay.
+    assert page.count("changes</span>") == 4
+    as_("second").post(f"/finance/terms/{first.pk}/approve/")
+    assert "10 min credited" in said(as_("root").get("/finance/terms/"))
+    as_("root").post("/finance/terms/", {"pool": "beside", "refund_s": "0", "reason": "dear"})
+    second = PoolTerms.objects.first()
+    kept = ("pool", "idle", "platform", "guarantee_percent", "recovery", "unreachable")
+    assert [getattr(second, name) for name in kept] == [getattr(first, name) for name in kept]
+    assert (second.pool, second.refund_s) == (beside, 0)
+    page = said(as_("second").get("/finance/terms/"))
+    assert "nothing credited" in page and page.count("changes</span>") == 1
 
 
 def test_an_asset_is_bought_and_leaves_by_two(as_):

@@ -17,7 +17,8 @@ from scheduler.services.books.policies import OFFERED
 
 _DAY = {"invalid": "Write a day such as 2026-12-01."}
 _WHOLE = {"invalid": "Write a whole number."}
-_POLICIES = [(str(policy), POLICY_WORDS[policy]) for policy in OFFERED]
+_AS_IT_IS = ("", "as it is")
+_POLICIES = [_AS_IT_IS, *((str(policy), POLICY_WORDS[policy]) for policy in OFFERED)]
 
 
 def _whole(label: str, **more: Any) -> forms.IntegerField:
@@ -42,27 +43,38 @@ class _OfPool(forms.Form):
 
 
 class TermsForm(_OfPool):
-    """Who pays for what nobody used in a pool, from a month on."""
+    """Who pays for what nobody used in a pool, from a month on; what is left out stays as it is."""
 
     from_month = forms.CharField(
         label="From month", max_length=7, required=False, help_text="Empty: the first open one."
     )
-    idle = forms.ChoiceField(label="Idle time is paid by", choices=_POLICIES)
+    idle = forms.ChoiceField(label="Idle time is paid by", choices=_POLICIES, required=False)
     platform = forms.ChoiceField(
-        label="Drained, broken and silent time is paid by",
-        choices=_POLICIES,
+        label="Drained, broken and silent time is paid by", choices=_POLICIES, required=False
     )
-    guarantee_percent = _whole("By guarantee (%)", help_text="Where it is partly by guarantee.")
-    refund_s = _whole("Credited before a preemption (s)", help_text="At most; 0: nothing.")
-    recovery = forms.ChoiceField(label="Teams pay", choices=Recovery.choices)
+    guarantee_percent = _whole(
+        "By guarantee (%)",
+        required=False,
+        help_text="Where it is partly by guarantee. Empty: as it is.",
+    )
+    refund_s = _whole(
+        "Credited before a preemption (s)",
+        required=False,
+        help_text="At most; 0: nothing. Empty: as it is.",
+    )
+    recovery = forms.ChoiceField(
+        label="Teams pay", choices=[_AS_IT_IS, *Recovery.choices], required=False
+    )
     unreachable = forms.ChoiceField(
-        label="Held by a silent node: paid by", choices=Unreachable.choices, required=False
+        label="Held by a silent node: paid by",
+        choices=[_AS_IT_IS, *Unreachable.choices],
+        required=False,
     )
     reason = forms.CharField(label="Reason", max_length=255)
 
-    def clean_unreachable(self) -> str:
-        """Left out, it is as usual."""
-        return self.cleaned_data["unreachable"] or Unreachable.PLATFORM
+    def changes(self) -> dict[str, Any]:
+        """What was filled in, by name; of the pool's other terms nothing."""
+        return {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
 
 
 class AssetForm(_OfPool):

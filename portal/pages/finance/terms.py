@@ -26,15 +26,18 @@ def terms_list(request: HttpRequest) -> HttpResponseBase:
     if request.method != "POST":
         return _show(request)
 
-    def act(cleaned: dict[str, Any]) -> str:
-        pool = get_visible_pool(viewer, cleaned.pop("pool"))
-        row = books.propose_terms(actor=viewer, pool=pool, **cleaned)
+    form = _form(viewer, request.POST)
+
+    def act(_: dict[str, Any]) -> str:
+        changes = form.changes()
+        pool = get_visible_pool(viewer, changes.pop("pool"))
+        row = books.propose_terms(actor=viewer, pool=pool, **changes)
         if row.decided_at:
             return f"They hold from {row.from_month} on: nobody else keeps the books."
         return "The terms are proposed; another person has to approve them."
 
     desk_of_terms(viewer)
-    return decide_by_form(request, _form(viewer, request.POST), act, _show, "finance:terms")
+    return decide_by_form(request, form, act, _show, "finance:terms")
 
 
 @page("POST")
@@ -55,9 +58,8 @@ def terms_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     return decide(request, done, _show, "finance:terms")
 
 
-def _form(viewer: User, data: Any = None, **initial: Any) -> TermsForm:
-    pools = [pool.name for pool in visible_pools(viewer)]
-    return TermsForm(data, pools=pools, initial=initial or None)
+def _form(viewer: User, data: Any = None) -> TermsForm:
+    return TermsForm(data, pools=[pool.name for pool in visible_pools(viewer)])
 
 
 def _show(
@@ -65,8 +67,6 @@ def _show(
 ) -> HttpResponse:
     viewer = viewer_of(request)
     desk = desk_of_terms(viewer)
-    usual = next((one.terms for one in desk.holding), None)
-    initial = {name: getattr(usual, name) for name in usual.__slots__} if usual else {}
     context = {
         "month": desk.month,
         "waiting": leaf_of(request, desk.waiting, "waiting"),
@@ -74,7 +74,7 @@ def _show(
         "decided": leaf_of(request, desk.decided, "history"),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
-        "form": form or _form(viewer, **initial),
+        "form": form or _form(viewer),
         "now": timezone.now(),
     }
     return render(request, "finance/terms.html", context, status=status)

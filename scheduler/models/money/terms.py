@@ -16,6 +16,14 @@ POLICY_WORDS = {
     IdlePolicy.BY_GUARANTEE: "by GPUs guaranteed",
     IdlePolicy.HYBRID: "partly by guarantee, the rest by use",
 }
+
+
+def words_of(policy: str, percent: int) -> str:
+    """A policy as pages say it, with the part that goes by guarantee where only a part does."""
+    words = POLICY_WORDS[IdlePolicy(policy)]
+    return f"{words} ({percent} %)" if policy == IdlePolicy.HYBRID else words
+
+
 _POLICIES = [(str(policy), POLICY_WORDS[policy]) for policy in IdlePolicy]
 
 
@@ -79,6 +87,16 @@ class PoolTerms(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool}: idle {self.idle}, platform {self.platform}"
+
+    @property
+    def idle_words(self) -> str:
+        """Who pays for idle time, as pages say it."""
+        return words_of(self.idle, self.guarantee_percent)
+
+    @property
+    def platform_words(self) -> str:
+        """Who pays for drained, broken and silent time, as pages say it."""
+        return words_of(self.platform, self.guarantee_percent)
 
 
 class GuaranteeSpan(models.Model):

@@ -14,7 +14,7 @@ from accounts.permissions import can
 from scheduler.ledger.periods import Month
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import Pool, PoolTerms, Recovery, TermsDecision
-from scheduler.models.money.terms import POLICY_WORDS, Unreachable
+from scheduler.models.money.terms import Unreachable, words_of
 
 FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery", "unreachable")
 
@@ -33,12 +33,12 @@ class Terms:
     @property
     def idle_words(self) -> str:
         """Who pays for idle time, as pages say it."""
-        return POLICY_WORDS[IdlePolicy(self.idle)]
+        return words_of(self.idle, self.guarantee_percent)
 
     @property
     def platform_words(self) -> str:
         """Who pays for drained, broken and silent time, as pages say it."""
-        return POLICY_WORDS[IdlePolicy(self.platform)]
+        return words_of(self.platform, self.guarantee_percent)
 
     @property
     def unreachable_words(self) -> str:
@@ -69,12 +69,20 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposed:
+    """Terms that wait, and the names of what they change of what holds from their month on."""
+
+    row: PoolTerms
+    changes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class TermsDesk:
     """What holds now, what waits for a second person, and what was decided, the newest first."""
 
     month: str
     holding: Sequence[Holding]
-    waiting: Sequence[PoolTerms]
+    waiting: Sequence[Proposed]
     decided: Sequence[PoolTerms]
 
 
@@ -87,9 +95,26 @@ def desk_of_terms(viewer: User, *, now: datetime | None = None) -> TermsDesk:
     return TermsDesk(
         month=str(month),
         holding=[Holding(name, known.get(pk, Terms()), pk not in known) for pk, name in pools],
-        waiting=[row for row in rows if row.decision == TermsDecision.PROPOSED],
+        waiting=_waiting(rows),
         decided=[row for row in rows if row.decision != TermsDecision.PROPOSED],
     )
+
+
+def _waiting(rows: Sequence[PoolTerms]) -> list[Proposed]:
+    approved = [row for row in rows if row.decision == TermsDecision.APPROVED]
+    approved.sort(key=lambda row: (row.from_month, row.decided_at, row.pk), reverse=True)
+    found = []
+    for row in rows:
+        if row.decision != TermsDecision.PROPOSED:
+            continue
+        known = (one for one in approved if one.pool_id == row.pool_id)
+        before = next((one for one in known if one.from_month <= row.from_month), Terms())
+        changes = {name for name in FIGURES if getattr(row, name) != getattr(before, name)}
+        if "guarantee_percent" in changes:
+            policies = ("idle", "platform")
+            changes |= {name for name in policies if getattr(row, name) == IdlePolicy.HYBRID}
+        found.append(Proposed(row, frozenset(changes)))
+    return found
 
 
 def terms_so_far(viewer: User) -> Sequence[PoolTerms]:
