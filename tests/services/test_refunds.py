@@ -7,8 +7,11 @@ from decimal import Decimal
 
 import pytest
 
+from scheduler.ledger.focus import rules as focus_rules
 from scheduler.models import Attempt, Job, LedgerEntry, Node, UsageLine
+from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.focus import focus_rows
+from scheduler.selectors.books.frame import Ask
 from scheduler.services import books, reaping
 from scheduler.services.nodes import create_pool
 from scheduler.services.stopping import request_stop
@@ -102,6 +105,22 @@ def test_a_loss_learnt_after_a_close_is_credited_by_the_next_one(
     december = close(root, "2026-12", now=LATER)
     assert credited() == [(f"team:{team.pk}", Decimal("7.2"))]
     assert statements(december) == {"platform": 1440, f"team:{team.pk}": -720}
+    # What goes back is no use of December: its hours are not less than none.
+    report, sheet = open_report(root, "period-summary", Ask("2026-12", team=team.slug))
+    (row,) = sheet.rows(0)
+    mine = dict(zip((column.name for column in report.columns), row.cells, strict=True))
+    assert (mine["guaranteed_gpu_seconds"], mine["guaranteed_amount"]) == (0, 0)
+    assert mine["adjustments"] == mine["total"] == Decimal("-7.2")
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    table = list(focus_rows(root, "2026-12"))
+    rows = [dict(zip(table[0], row, strict=True)) for row in table[1:]]
+    (back,) = (row for row in rows if row["ChargeCategory"] == "Credit")
+    assert (back["ChargeClass"], back["x_CorrectsPeriod"]) == ("Correction", "2026-11")
+    assert back["ChargePeriodStart"] == "2026-11-01T00:00:00Z"
+    assert LedgerEntry.objects.get(number=back["x_CorrectsEntryId"]).period.name == "2026-11"
+    names = {(row["SubAccountId"], row["SubAccountName"]) for row in rows}
+    assert names == {("platform", "Platform"), (f"team:{team.pk}", team.name)}
+    assert list(focus_rules.check(table[0], rows, "1.2")) == []
     # The books of November are what a new count gives: there is nothing left to correct.
     again = books.correct_period(actor=root, period="2026-11", reason="look", now=LATER)
     assert again == []

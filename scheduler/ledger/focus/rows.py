@@ -129,7 +129,8 @@ def _allocated(line: UsageLine, part: Allocation) -> Row:
 def _described(line: UsageLine, owner: Owner) -> str:
     """`8 x H100, run-guaranteed, team Vision, job 17`."""
     what = f"{owner.gpus} x {line.flavour}" if owner.gpus else line.flavour
-    named = (("team", owner.team_name), ("job", owner.job_id))
+    payer = "team" if owner.team_id.startswith("team:") else "paid by"
+    named = ((payer, owner.team_name), ("job", owner.job_id))
     return ", ".join([what, line.kind.value, *(f"{word} {name}" for word, name in named if name)])
 
 
@@ -204,18 +205,21 @@ def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row
     amount = effect(entry, side)
     is_correction = entry.kind is EntryKind.CORRECTION
     seconds = entry.gpu_seconds if entry.debit == side else -entry.gpu_seconds
-    month = Month.parse(entry.service_period) if is_correction else issuer.month
+    # A credit for a month that was stated before corrects it; an adjustment is of its own month.
+    is_late = entry.kind is EntryKind.CREDIT and entry.service_period != str(issuer.month)
+    corrects = entry.service_period if is_correction or is_late else None
+    month = Month.parse(corrects) if corrects else issuer.month
     row = _common(issuer, amount, owner, booked)
     row |= {
         "ChargeCategory": "Usage" if is_correction else _CATEGORIES.get(entry.kind, "Adjustment"),
-        "ChargeClass": "Correction" if is_correction else None,
+        "ChargeClass": "Correction" if corrects else None,
         "ChargeDescription": entry.reason or _DESCRIPTIONS.get(entry.kind, str(entry.kind)),
         "ChargeFrequency": "One-Time",
         "ChargePeriodEnd": moment(month.end_s),
         "ChargePeriodStart": moment(month.start_s),
         "x_ChargeKind": str(entry.kind),
         "x_CorrectsEntryId": str(booked.corrects) if booked.corrects else None,
-        "x_CorrectsPeriod": entry.service_period if is_correction else None,
+        "x_CorrectsPeriod": corrects,
     }
     if is_correction:
         price = plain_text(entry.unit_price)

@@ -82,10 +82,9 @@ def _numbers(row: Cells, columns: Sequence[Column]) -> Iterator[str]:
 def _json(row: Cells, columns: Sequence[Column]) -> Iterator[str]:
     for column in columns:
         cell = row.get(column.name, "")
-        if cell and column.form is Form.JSON and column.name != "AllocatedMethodDetails":
-            problem = _flat_problem(cell)
-            if problem:
-                yield f"{column.name} {problem}"
+        is_flat = column.form is Form.JSON and column.name != "AllocatedMethodDetails"
+        if cell and is_flat and (problem := _flat_problem(cell)):
+            yield f"{column.name} {problem}"
 
 
 def _flat_problem(cell: str) -> str:
@@ -154,12 +153,15 @@ def _adjustment(row: Cells, columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _units(row: Cells, columns: Sequence[Column]) -> Iterator[str]:
-    for quantity, unit in (
-        ("PricingQuantity", "PricingUnit"),
-        ("ConsumedQuantity", "ConsumedUnit"),
-    ):
+    pairs = (("PricingQuantity", "PricingUnit"), ("ConsumedQuantity", "ConsumedUnit"))
+    for quantity, unit in pairs:
         if bool(row.get(quantity)) != bool(row.get(unit)):
             yield f"{quantity} and {unit} come together"
+
+
+def _sub_account(row: Cells, columns: Sequence[Column]) -> Iterator[str]:
+    if bool(row.get("SubAccountId")) != bool(row.get("SubAccountName")):
+        yield "SubAccountId and SubAccountName come together"
 
 
 def _currency(row: Cells, columns: Sequence[Column]) -> Iterator[str]:
@@ -252,6 +254,7 @@ ROW_RULES: Mapping[str, Rule] = {
     "usage_quantity": _usage,
     "adjustment_price": _adjustment,
     "unit": _units,
+    "sub_account": _sub_account,
     "currency": _currency,
     "order": _order,
     "inside": _inside,

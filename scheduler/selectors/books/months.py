@@ -63,9 +63,10 @@ class Effect:
 
     @property
     def kind(self) -> str:
-        """The SKU's kind for use, else the kind of entry; corrections are corrections."""
-        if self.entry.kind == "correction":
-            return "correction"
+        """The SKU's kind for use, else the kind of entry: what is corrected or given back has
+        an SKU, too, perhaps of another month."""
+        if self.entry.kind in ("correction", "credit"):
+            return self.entry.kind
         return self.entry.sku.rpartition(":")[2] or self.entry.kind
 
 

@@ -115,6 +115,7 @@ SPOILS: dict[str, Callable[[Table], None]] = {
     "usage_quantity": _both(_set("ConsumedQuantity", ""), _set("ConsumedUnit", "")),
     "adjustment_price": _set("SkuId", "h100:run", row=-1),
     "unit": _set("PricingUnit", "GPU-Hours", row=-1),
+    "sub_account": _set("SubAccountName", ""),
     "currency": _set("BillingCurrency", "EURO"),
     "order": _set("BillingPeriodEnd", "2026-01-01T00:00:00Z", row=-1),
     "inside": _set("ChargePeriodEnd", "2026-03-02T00:00:00Z"),

@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from accounts.models import Project, Team, TeamPast
+from scheduler.ledger.entries import PLATFORM, team_of
 from scheduler.ledger.focus.facts import Owner
 from scheduler.ledger.periods import Month
+from scheduler.ledger.shares import UNASSIGNED
 
+_NAMES = {PLATFORM: "Platform", UNASSIGNED: "Unassigned"}
 _ALWAYS = datetime.max.replace(tzinfo=UTC)
 # Until when (exclusive) a team had this name and this cost centre, in order.
 _Said = tuple[datetime, str, str]
@@ -38,11 +41,12 @@ class Owners:
             self._found[f"team:{team}/{id_}"] = tuple(_owners(team, said[team], id_, name))
 
     def at(self, account: str, when: datetime) -> Owner:
-        """Without a name where the account is no team's."""
+        """Under the account's own name where it is no team's."""
         for until, owner in self._found.get(account, ()):
             if when < until:
                 return owner
-        return Owner(team_id=account.partition("/")[0])
+        head = team_of(account)
+        return Owner(team_id=head, team_name=_NAMES.get(head, head))
 
 
 def _owners(
