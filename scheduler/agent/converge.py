@@ -212,7 +212,13 @@ class Roster:
         return attempt.stop_order != before
 
     def _is_to_begin(self, assignment: Assignment) -> bool:
-        if assignment.fence in self._refused or self.spool.was_forgotten(assignment.fence):
+        if assignment.fence in self._refused:
+            return False
+        if self.spool.was_forgotten(assignment.fence):
+            # A database that was put back may know nothing of its end: nobody else can tell it.
+            if self.spool.is_gone(assignment.fence):
+                words = "it was here, ended and was forgotten"
+                self._refused[assignment.fence] = refusal(assignment, words, EndReason.NODE_LOST)
             return False
         knows_port = assignment.rank == 0 or assignment.master_port is not None
         return assignment.stop is not None or knows_port

@@ -211,6 +211,10 @@ class Spool:
         """Whether this fence was here, ended and was deleted."""
         return fence in self._forgotten
 
+    def is_gone(self, fence: int) -> bool:
+        """Whether it was here and nothing of it is left; what was damaged may still run."""
+        return fence in self._forgotten and not (self.root / str(fence)).exists()
+
     def forget(self, slots: Sequence[Slot]) -> None:
         """Delete slots whose end and log are stored; their fences stay known."""
         fences = [slot.entry.assignment.fence for slot in slots]

@@ -109,6 +109,20 @@ def test_only_what_has_ended_is_forgotten(roster: Roster) -> None:
     assert roster.reports() == () and roster.spool.was_forgotten(order.fence)
 
 
+def test_what_was_forgotten_and_is_asked_for_again_is_told_to_have_ended(roster: Roster) -> None:
+    """The server's database was put back: nobody else can tell it that this is over."""
+    order = assignment("true")
+    roster.converge(reply(5, order), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+    roster.converge(reply(6, forget=(order.fence,)), time.monotonic())
+    roster.converge(reply(1_000_007, order), time.monotonic())
+    [told] = roster.reports()
+    assert (told.fence, told.state) == (order.fence, AttemptState.ENDED)
+    assert (told.end_reason, told.started_at) == (EndReason.NODE_LOST, None)
+    roster.converge(reply(1_000_008, forget=(order.fence,)), time.monotonic())
+    assert roster.reports() == ()
+
+
 def test_what_takes_long_to_delete_holds_up_no_call(
     roster: Roster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

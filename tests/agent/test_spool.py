@@ -50,7 +50,7 @@ def test_the_forgotten_are_remembered_and_a_late_note_does_not_revive_them(
     with pytest.raises(FileNotFoundError):
         slot.note_shipped(1)
     assert not slot.path.exists()
-    assert spool.was_forgotten(order.fence)
+    assert spool.was_forgotten(order.fence) and spool.is_gone(order.fence)
     assert Spool(tmp_path / "spool").was_forgotten(order.fence)
 
 
@@ -70,7 +70,7 @@ def test_a_damaged_entry_of_something_that_may_have_run_is_kept_and_not_run_agai
     (slot.path / records.LAUNCH).write_text("{")
     spool = Spool(tmp_path / "spool")
     assert spool.slots() == [] and slot.path.exists()
-    assert spool.was_forgotten(order.fence)
+    assert spool.was_forgotten(order.fence) and not spool.is_gone(order.fence)
 
 
 def test_what_a_power_loss_took_of_accepted_entries_is_restored(tmp_path: Path) -> None:

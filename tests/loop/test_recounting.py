@@ -14,10 +14,11 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, OutputFile, Webhook
 from scheduler.services import reaping
 from scheduler.services.nodes import retire_node
+from scheduler.services.nodes.left_behind import give_up_left_behind
 from scheduler.services.nodes.recounting import begin_recount
-from scheduler.states import AttemptState, JobState, NodeState, WaitReason, wait_sentence
+from scheduler.states import AttemptState, EndReason, JobState, NodeState, WaitReason, wait_sentence
 from tests.factories import told
-from tests.scenes import at, ended, running, start, submit, sync
+from tests.scenes import at, ended, given_up_after, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -77,6 +78,25 @@ def test_what_the_copy_knows_goes_on_and_counts(cluster, alice, project):
     heard(1, running(attempt), seen_revision=told.revision, now=at(4))
     assert Node.objects.get(name="n1").counts_from is None
     assert Node.objects.get(name="n1").events.filter(kind="counted").count() == 1
+
+
+def test_what_ended_after_the_copy_was_made_ends_although_its_node_has_forgotten_it(
+    cluster, alice, project, scheduler
+):
+    attempt = start(submit(alice, project), cluster.node(1))
+    heard(1, running(attempt), now=at(1))
+    begin_recount(now=at(2))
+    seen = heard(1, now=at(3)).revision
+    attempt.refresh_from_db()
+    assert attempt.state == AttemptState.RUNNING
+    assert heard(1, seen_revision=seen, now=at(4)).assignments == ()
+    for number in (1, 2):
+        seen = heard(number, now=at(4) + given_up_after()).revision
+        heard(number, seen_revision=seen, now=at(5) + given_up_after())
+    give_up_left_behind(now=at(5) + given_up_after())
+    attempt.refresh_from_db()
+    assert (attempt.state, attempt.end_reason) == (AttemptState.ENDED, EndReason.NODE_LOST)
+    assert attempt.job.state == JobState.QUEUED
 
 
 def test_lost_and_retired_nodes_are_not_waited_for(cluster, root, put_back, scheduler):

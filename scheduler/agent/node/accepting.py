@@ -60,14 +60,16 @@ def start_all(
         threading.Thread(target=begin, args=(group,), daemon=True).start()
 
 
-def refusal(assignment: Assignment, detail: str) -> AttemptReport:
-    """The end of an attempt that this node could not even accept."""
+def refusal(
+    assignment: Assignment, detail: str, reason: EndReason = EndReason.START_FAILED
+) -> AttemptReport:
+    """The end of an attempt that this node could not even accept, or has no more."""
     now = time.time()
     return AttemptReport(
         fence=assignment.fence,
         rank=assignment.rank,
         state=AttemptState.ENDED,
         ended_at=now,
-        end_reason=EndReason.START_FAILED,
+        end_reason=reason,
         detail=detail,
     )

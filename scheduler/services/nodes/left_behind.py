@@ -1,6 +1,7 @@
 """What an earlier instance of a node was given, and who speaks there now does not know.
 
-What is left on a retired node is the same: nobody speaks there at all.
+What is left on a retired node is the same: nobody speaks there at all; and what an agent forgot
+after the copy was made that the database was put back to.
 
 An agent keeps what it accepted in its spool, so one that is started again knows it, and says how it
 ended. One that does not is a copy from before, or has lost its spool. Told anew it would start a
@@ -101,7 +102,7 @@ def _give_up(placement_id: int, fence: int, now: datetime) -> bool:
     if mine is None:
         return False
     is_retired = mine.node.state == NodeState.RETIRED
-    words = "the node was retired" if is_retired else "another start of this node does not know it"
+    words = "the node was retired" if is_retired else "who speaks for this node does not know it"
     abandon_placements(attempt, [mine], EndReason.NODE_LOST, words, now)
     return True
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from accounts.services.audit import Subject, record
 from scheduler import events
 from scheduler.models import Attempt, Delivery, Job, Node, OutputFile, Placement
 from scheduler.services.history import record_node_event, tell_of_node
+from scheduler.services.nodes.assignments import open_placements
 from scheduler.services.rows.numbering import raise_numbers
 from scheduler.states import AttemptState, NodeState
 from scheduler.wire.messages import SyncRequest
@@ -50,7 +51,11 @@ def begin_recount(*, now: datetime) -> int:
 
 
 def take_count(node: Node, request: SyncRequest, *, now: datetime) -> None:
-    """A node that is waited for has spoken; it counts once nothing unknown is alive there."""
+    """A node that is waited for has spoken; it counts once nothing unknown is alive there.
+
+    What it was told of since and does not report ended there after the copy was made, and its agent
+    is too old to say so: it is left behind.
+    """
     if node.counts_from is None or request.seen_revision < node.counts_from:
         return
     alive = {one.fence for one in request.reports if one.state is not AttemptState.ENDED}
@@ -58,6 +63,9 @@ def take_count(node: Node, request: SyncRequest, *, now: datetime) -> None:
     if alive - set(given.values_list("attempt_id", flat=True)):
         return
     if Node.objects.filter(pk=node.pk, counts_from=node.counts_from).update(counts_from=None):
+        told = open_placements().filter(Q(rank=0) | ~Q(reported=""), node=node)
+        told = told.exclude(attempt__in=[report.fence for report in request.reports])
+        told.filter(left_since__isnull=True).update(left_since=now)
         node.counts_from = None
         record_node_event(node, "counted", now=now)
         tell_of_node(node.pk)
