@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.models import Node
 from scheduler.services.errors import Forbidden, Invalid
-from scheduler.services.nodes.health import require_isolation
-from scheduler.states import NodeState, is_enough
+from scheduler.services.nodes import enrol_node, issue_node_token
+from scheduler.services.nodes.register import require_isolation
+from scheduler.services.stopping import request_stop
+from scheduler.states import EndReason, NodeState, is_enough
 from scheduler.wire.messages import HostFacts
 from tests import scenes
 
@@ -57,3 +60,36 @@ def test_a_node_that_keeps_less_takes_no_jobs_until_it_keeps_enough(operator, al
     assert _says(node, "sandbox", 4) == NodeState.READY
     require_isolation(actor=operator, pool=pool, isolation="", now=scenes.at(5))
     assert _says(type(node).objects.get(pk=node.pk), "none", 6) == NodeState.READY
+
+
+def test_a_node_that_has_not_said_how_it_keeps_jobs_apart_takes_none(operator, node):
+    require_isolation(actor=operator, pool=node.pool, isolation="sandbox", now=scenes.at(1))
+    _, secret = issue_node_token(actor=operator, pool=node.pool, now=scenes.at(2))
+    enrol_node(request=scenes.enrol_request(secret, "n2", 1), now=scenes.at(3))
+    fresh = Node.objects.get(name="n2")
+    assert (fresh.state, fresh.trouble) == (NodeState.QUARANTINED, "weak_isolation")
+    assert "its agent does not say" in fresh.state_reason
+    assert _says(fresh, "user", 4) == NodeState.QUARANTINED
+    assert "user; the pool wants sandbox" in fresh.state_reason
+    assert _says(Node.objects.get(name="n2"), "sandbox", 5) == NodeState.READY
+
+
+def test_a_node_that_keeps_less_is_told_of_no_job_that_it_does_not_have(
+    operator, alice, project, node
+):
+    require_isolation(actor=operator, pool=node.pool, isolation="sandbox", now=scenes.at(1))
+    assert _says(Node.objects.get(), "sandbox", 2) == NodeState.READY
+    attempt = scenes.start(scenes.submit(alice, project), node, now=scenes.at(3))
+
+    def told(*reports, **said):
+        return scenes.sync(Node.objects.get(), *reports, now=scenes.at(4), **said)
+
+    less = HostFacts(8, 4096, 0, "10.0.0.1", isolation="user")
+    assert told(host=less).assignments == ()
+    # One that it was given while it kept enough goes on.
+    assert [one.fence for one in told(scenes.running(attempt)).assignments] == [attempt.pk]
+    attempt.refresh_from_db()
+    request_stop(attempt=attempt, reason=EndReason.START_TIMEOUT, now=scenes.at(5))
+    # A stop starts nothing, and gives the devices back.
+    assert told().assignments[0].stop.reason == EndReason.START_TIMEOUT
+    assert told(scenes.ended(attempt)).forget == (attempt.pk,)

@@ -45,9 +45,9 @@ from scheduler.services import queues as queue_services
 from scheduler.services.changing.turns import order_jobs
 from scheduler.services.nodes.credentials import renew_token
 from scheduler.services.nodes.devices.by_hand import act_on_device
-from scheduler.services.nodes.health import require_isolation
 from scheduler.services.nodes.power import say_node_is_off
 from scheduler.services.nodes.quarantine import quarantine_by_hand
+from scheduler.services.nodes.register import require_isolation
 from scheduler.services.sites.places import label_node, place_node
 
 # Of a line so much is put in order at least, for the order of its first is not that of their age.

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
-from django.utils import timezone
 
-from accounts.models import User
-from accounts.services.audit import record
-from scheduler.models import Allocation, Attempt, Device, Node, Placement, Pool
+from scheduler.models import Allocation, Attempt, Device, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempts
-from scheduler.services.errors import Invalid
-from scheduler.services.nodes.register import require_operator
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.stopping import request_stop
 from scheduler.states import (
     TROUBLE_RULES,
     DeviceHealth,
     EndReason,
-    Isolation,
     NodeState,
     Trouble,
     is_enough,
@@ -152,28 +145,9 @@ def judge_isolation(node: Node, *, now: datetime) -> None:
     if not is_enough(node.isolation, wanted):
         detail = f"{node.isolation or 'its agent does not say'}; the pool wants {wanted}"
         quarantine_node(node, Trouble.WEAK_ISOLATION, detail, now)
+        _say_anew(node, Trouble.WEAK_ISOLATION, detail)
     elif node.trouble == Trouble.WEAK_ISOLATION:
         _return_node(node, now)
-
-
-@transaction.atomic
-def require_isolation(
-    *, actor: User, pool: Pool, isolation: str, now: datetime | None = None
-) -> Pool:
-    """How far the pool's nodes must keep jobs apart; empty: as they do. What runs goes on."""
-    require_operator(actor)
-    if isolation and isolation not in list(Isolation):
-        raise Invalid(f"Choose one of {', '.join(Isolation)}, or nothing.", field="isolation")
-    before, now = pool.isolation, now or timezone.now()
-    lock_devices_of(list(pool.nodes.values_list("pk", flat=True)))
-    pool.isolation = isolation
-    pool.save(update_fields=["isolation"])
-    for node in pool.nodes.select_related("pool").exclude(state=NodeState.RETIRED):
-        judge_isolation(node, now=now)
-    record(
-        actor, "pool.isolate", pool, before={"isolation": before}, after={"isolation": isolation}
-    )
-    return pool
 
 
 def judge_clock(node: Node, skew_s: float, *, now: datetime) -> None:
@@ -192,9 +166,21 @@ def quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> No
             NodeState.QUARANTINED,
             now=now,
             kind="node_quarantined",
-            reason=f"{TROUBLE_RULES[kind].words} ({detail})",
+            reason=_reason(kind, detail),
             trouble=kind,
         )
+
+
+def _reason(kind: Trouble, detail: str) -> str:
+    return f"{TROUBLE_RULES[kind].words} ({detail})"
+
+
+def _say_anew(node: Node, kind: Trouble, detail: str) -> None:
+    """What is so now, of a node that is out of service for that already."""
+    reason = _reason(kind, detail)
+    if node.trouble == kind and node.state_reason != reason:
+        out = Node.objects.filter(pk=node.pk, state=NodeState.QUARANTINED, trouble=kind)
+        out.update(state_reason=reason)
 
 
 def heed_own_trouble(node: Node, *, now: datetime) -> None:

@@ -2,7 +2,8 @@
 
 A node says which attempts it knows. Of those that go on as they were told it hears the fence alone;
 only what it has not heard yet, was given more time, or is to stop, is put together and sent whole.
-Of what an earlier instance of it was given and it does not report, it hears nothing.
+Of what an earlier instance of it was given and it does not report, it hears nothing; nor, while it
+keeps jobs apart less than its pool wants, of what it would only begin.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from scheduler.models import Node, Placement
 from scheduler.services.nodes.assignments import assignments_of, open_placements
 from scheduler.services.nodes.credentials import Rights, TokenDead, offered_token
 from scheduler.services.nodes.health import due_checks
-from scheduler.states import AttemptState, NodeState
+from scheduler.states import AttemptState, NodeState, is_enough
 from scheduler.wire.messages import (
     PROTOCOL,
     SyncReply,
@@ -135,16 +136,18 @@ def _read_again(node: Node, row: Sequence[Any] | None, now: datetime) -> Reply:
     """What a reply rests on of the node's own row; or why there is none."""
     if row is None:
         return Node.DoesNotExist()
-    revision, state, has_checks, next_token, token_hash, *old = row
+    revision, state, has_checks, next_token, isolation, wanted, token_hash, *old = row
     if node.shown_hash and not Rights(token_hash, *old).allow(node.shown_hash, now):
         return TokenDead()
     node.desired_revision, node.state, node.has_checks = revision, state, bool(has_checks)
     node.token_hash, node.next_token = token_hash, next_token
+    node.isolation, node.pool.isolation = isolation, wanted
     return None
 
 
 def _row_of(nodes: Sequence[int], _now: datetime) -> QuerySet[Node, tuple[Any, ...]]:
-    read = ("pk", "desired_revision", "state", "has_checks", "next_token", *_RIGHTS)
+    kept = ("isolation", "pool__isolation")
+    read = ("pk", "desired_revision", "state", "has_checks", "next_token", *kept, *_RIGHTS)
     return Node.objects.filter(pk__in=nodes).order_by().values_list(*read)
 
 
@@ -157,7 +160,7 @@ def replies_at(asked: Sequence[Asked], *, now: datetime) -> list[SyncReply]:
     by_node: dict[int, list[tuple[Any, ...]]] = {one.node.pk: [] for one in asked}
     for node_id, *row in _OPEN_HERE.rows(list(by_node), now):
         by_node[node_id].append(tuple(row))
-    here = [_sorted_out(one.known, by_node[one.node.pk]) for one in asked]
+    here = [_sorted_out(one, by_node[one.node.pk]) for one in asked]
     wanted = [placement for told, _ in here for _, placement in told]
     assignments = assignments_of(wanted, now) if wanted else {}
     return [
@@ -177,10 +180,12 @@ def replies_at(asked: Sequence[Asked], *, now: datetime) -> list[SyncReply]:
 
 
 def _sorted_out(
-    known: Known, rows: Sequence[tuple[Any, ...]]
+    asked: Asked, rows: Sequence[tuple[Any, ...]]
 ) -> tuple[list[tuple[int, int]], list[int]]:
     """Fence and placement of what is told whole, and the fences of what goes on as it was."""
     told, kept = list[tuple[int, int]](), list[int]()
+    known, node = asked.known, asked.node
+    may_begin = is_enough(node.isolation, node.pool.isolation)
     for placement_id, fence, rank, left_since, state, master_port, extended in rows:
         is_known = (fence, rank) in known.ranks
         if left_since is not None and not is_known:
@@ -189,6 +194,8 @@ def _sorted_out(
             told.append((fence, placement_id))
         elif is_known and known.is_kept and extended is None:
             kept.append(fence)
+        elif not (is_known or may_begin):
+            continue
         elif rank == 0 or master_port is not None:
             # Ranks above 0 start once rank 0's node has reported its port.
             told.append((fence, placement_id))

@@ -19,11 +19,12 @@ from scheduler.models import Node, NodeToken, Placement, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.nodes.health import judge_isolation
 from scheduler.services.nodes.inventory import store_devices, store_host
-from scheduler.services.rows.locking import lock_node
+from scheduler.services.rows.locking import lock_devices_of, lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
-from scheduler.states import EndReason, NodeState
+from scheduler.states import EndReason, Isolation, NodeState
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -63,12 +64,34 @@ def create_pool(*, actor: User, name: str, description: str = "") -> Pool:
 
 
 @transaction.atomic
+def require_isolation(
+    *, actor: User, pool: Pool, isolation: str, now: datetime | None = None
+) -> Pool:
+    """How far the pool's nodes must keep jobs apart; empty: as they do. What runs goes on."""
+    require_operator(actor)
+    if isolation and isolation not in list(Isolation):
+        raise Invalid(f"Choose one of {', '.join(Isolation)}, or nothing.", field="isolation")
+    before, now = pool.isolation, now or timezone.now()
+    lock_devices_of(list(pool.nodes.values_list("pk", flat=True)))
+    pool.isolation = isolation
+    pool.save(update_fields=["isolation"])
+    for node in pool.nodes.select_related("pool").exclude(state=NodeState.RETIRED):
+        judge_isolation(node, now=now)
+    record(
+        actor, "pool.isolate", pool, before={"isolation": before}, after={"isolation": isolation}
+    )
+    return pool
+
+
+@transaction.atomic
 def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolReply:
     """Spend the token, make the node, hand out its own secret.
 
     1. Refuse what can never work: protocol, name.
     2. Spend the token with a guarded update: of two racing requests one wins.
     3. A name that is taken is refused, unless that node is lost or retired.
+    4. How far it keeps jobs apart nobody knows yet: where its pool wants more than nothing it takes
+       no jobs before its agent says.
     """
     now = now or timezone.now()
     if not OLDEST_PROTOCOL <= request.protocol <= PROTOCOL:
@@ -96,6 +119,7 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
     node = _new_or_returning(request, token.pool, secret, now)
     store_host(node, request.host)
     store_devices(node, request.devices, now=now)
+    judge_isolation(node, now=now)
     NodeToken.objects.filter(pk=token.pk).update(node=node)
     after = {"pool": token.pool.name, "agent_version": node.agent_version}
     record(None, "node.enrol", node, on_behalf_of=token.created_by, after=after, now=now)
