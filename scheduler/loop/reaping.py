@@ -9,6 +9,7 @@ from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.holding.letting_go import heal_held, release_due
+from scheduler.services.logs import finish_undrained
 from scheduler.services.nodes.left_behind import give_up_left_behind
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
@@ -22,7 +23,7 @@ def reap(*, now: datetime) -> int:
        instances of nodes.
     2. Assignments that no node took up: taken back.
     3. Attempts far beyond their time limit: asked to stop.
-    4. Ended attempts whose log never came in full: ended all the same.
+    4. Ended attempts whose log comes no more: ended all the same.
     5. Nodes that do not end what they were asked to stop: out of service.
     6. Draining nodes that run nothing any more: drained.
     7. Rooms kept for jobs that will not take them up: given back.
@@ -37,7 +38,7 @@ def reap(*, now: datetime) -> int:
         + give_up_left_behind(now=now)
         + reaping.revoke_unaccepted(now=now)
         + reaping.stop_overdue(now=now)
-        + reaping.finish_undrained(now=now)
+        + finish_undrained(now=now)
         + reaping.quarantine_unstoppable(now=now)
         + reaping.finish_drains(now=now)
         + drop_claims(now=now)

@@ -1,26 +1,33 @@
-"""Log bytes to storage: by offset, idempotent, acknowledged when durable."""
+"""Log bytes to storage: by offset, idempotent, acknowledged when durable; waited for at the end."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.failpoints import reach
-from scheduler.models import LogChunk, Node, Placement
-from scheduler.services.attempts import locked_live_attempt, settle
+from scheduler.models import Attempt, LogChunk, Node, Placement
+from scheduler.services import transitions
+from scheduler.services.attempts import end_attempt, locked_live_attempt, settle
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
 from scheduler.services.history import record_node_event
 from scheduler.services.holding.following import lock_sets_over
-from scheduler.states import AttemptState
+from scheduler.services.preempting.ordering import UNREAD_S
+from scheduler.services.timeline.clock import CLOCK
+from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck
+
+# A log that comes byte by byte is not waited for for ever.
+_LONGEST_DRAIN = timedelta(minutes=30)
 
 logger = logging.getLogger(__name__)
 
@@ -163,3 +170,48 @@ def _append(placement: Placement, path: str, fresh: bytes, digest: str, now: dat
             placements = list(attempt.placements.select_related("node").order_by("rank"))
             settle(attempt, placements, now=now)
     return LogAck(size=size + len(fresh))
+
+
+def finish_undrained(*, now: datetime) -> int:
+    """Ended attempts whose log no longer arrives, or whose last checkpoint was never read, end all
+    the same, and say so: their nodes keep nothing of them then.
+    """
+    patience = timedelta(seconds=load_conf().log_drain_s)
+    still_read = Placement.objects.filter(
+        checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=UNREAD_S)
+    ).values("attempt_id")
+    just_grown = LogChunk.objects.filter(
+        ~CLOCK.older_than("created_at", patience, now=now), placement__attempt=OuterRef("pk")
+    )
+    too_long = CLOCK.older_than("released_at", max(patience, _LONGEST_DRAIN), now=now)
+    waiting = (
+        Attempt.objects.filter(
+            CLOCK.older_than("released_at", patience, now=now),
+            ~Exists(just_grown) | too_long,
+            state__in=LIVE_ATTEMPT_STATES,
+        )
+        .exclude(pk__in=still_read)
+        .values_list("pk", flat=True)
+    )
+    count = 0
+    for attempt_id in waiting:
+        with transaction.atomic():
+            attempt = locked_live_attempt(attempt_id)
+            if attempt is None:
+                continue
+            lock_sets_over([attempt.job])
+            placements = list(attempt.placements.select_related("node").order_by("rank"))
+            missing = sum(max(0, (p.log_expected or 0) - p.log_size) for p in placements)
+            if missing:
+                transitions.record_event(
+                    attempt.job,
+                    "log_incomplete",
+                    now=now,
+                    attempt=attempt,
+                    detail={"missing_bytes": missing},
+                )
+            if any(p.checkpoint_pending for p in placements):
+                transitions.record_event(attempt.job, "checkpoint_unread", now=now, attempt=attempt)
+            end_attempt(attempt, placements, now=now)
+            count += 1
+    return count

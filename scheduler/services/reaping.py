@@ -16,14 +16,12 @@ from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, NodeEvent, Placement
 from scheduler.services import transitions
-from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
-from scheduler.services.holding.following import lock_sets_over
-from scheduler.services.preempting.ordering import UNREAD_S
+from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.patience import patience_with
-from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
+from scheduler.states import AttemptState, EndReason, NodeState, Trouble
 
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 # Of nodes that fall silent together, moved with one transaction: other writers wait for it.
@@ -258,42 +256,3 @@ def _running_since(before: datetime) -> QuerySet[Attempt, tuple[Any, ...]]:
 
 
 _LONG = AskedOnce(_running_since)
-
-
-def finish_undrained(*, now: datetime) -> int:
-    """Ended attempts whose log never arrived in full, or whose last checkpoint was never read, end
-    all the same, and say so.
-    """
-    patience = timedelta(seconds=load_conf().log_drain_s)
-    still_read = Placement.objects.filter(
-        checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=UNREAD_S)
-    ).values("attempt_id")
-    waiting = (
-        Attempt.objects.filter(
-            CLOCK.older_than("released_at", patience, now=now), state__in=LIVE_ATTEMPT_STATES
-        )
-        .exclude(pk__in=still_read)
-        .values_list("pk", flat=True)
-    )
-    count = 0
-    for attempt_id in waiting:
-        with transaction.atomic():
-            attempt = locked_live_attempt(attempt_id)
-            if attempt is None:
-                continue
-            lock_sets_over([attempt.job])
-            placements = list(attempt.placements.select_related("node").order_by("rank"))
-            missing = sum(max(0, (p.log_expected or 0) - p.log_size) for p in placements)
-            if missing:
-                transitions.record_event(
-                    attempt.job,
-                    "log_incomplete",
-                    now=now,
-                    attempt=attempt,
-                    detail={"missing_bytes": missing},
-                )
-            if any(p.checkpoint_pending for p in placements):
-                transitions.record_event(attempt.job, "checkpoint_unread", now=now, attempt=attempt)
-            end_attempt(attempt, placements, now=now)
-            count += 1
-    return count

@@ -11,8 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Attempt, LogChunk, NodeEvent
-from scheduler.services import reaping
-from scheduler.services.logs import append_log
+from scheduler.services.logs import append_log, finish_undrained
 from scheduler.states import EndReason
 from tests import scenes
 from tests.pages.yard import LOG, build_yard
@@ -277,7 +276,7 @@ def test_the_end_that_never_came_is_told_of(client, alice, yard, project):
     client.force_login(alice)
     url = reverse("jobs:logs", args=[job.pk])
     assert "did not arrive" not in client.get(url).content.decode()  # it may still be on its way
-    reaping.finish_undrained(now=now + timedelta(hours=1))
+    finish_undrained(now=now + timedelta(hours=1))
     text = client.get(url).content.decode()
     assert "The last 1000 bytes of this log did not arrive." in text
     assert ", its end is missing" in text and ", complete" not in text

@@ -265,7 +265,7 @@ def test_the_end_waits_for_the_last_checkpoint_but_holds_no_device(cluster, alic
 def test_a_checkpoint_that_is_never_read_does_not_hold_the_job_for_ever(
     cluster, alice, project, settings
 ):
-    from scheduler.services.reaping import finish_undrained
+    from scheduler.services.logs import finish_undrained
 
     job, attempt = run(cluster, alice, project)
     preempt(cluster, attempt, now=60, checkpoint_pending=True)

@@ -9,7 +9,7 @@ import pytest
 from scheduler.conf import load_conf
 from scheduler.loop.lease import LEASE_S, acquire_lease, renew_lease
 from scheduler.models import Allocation, Node, UsageEntry
-from scheduler.services import reaping
+from scheduler.services import logs, reaping
 from scheduler.services.bookings import plan_booking
 from scheduler.services.placing import Start, start_attempts
 from scheduler.services.rows.placed import PlacedOn
@@ -97,7 +97,8 @@ def cluster(root):
 @pytest.mark.django_db
 def test_an_hour_ahead_gives_nobody_up_and_stops_nothing(cluster, alice, project, monkeypatch):
     """I28: the nodes were heard at noon; one of them is never heard again."""
-    monkeypatch.setattr(reaping, "CLOCK", stepped((30, HOUR_S)))
+    for module in (reaping, logs):
+        monkeypatch.setattr(module, "CLOCK", stepped((30, HOUR_S)))
     conf = load_conf()
     first = start(submit(alice, project, time_limit="10m"), cluster.node(1))
     sync(cluster.node(1), running(first))
@@ -106,7 +107,7 @@ def test_an_hour_ahead_gives_nobody_up_and_stops_nothing(cluster, alice, project
     def reaped(seconds):
         now = at(HOUR_S + seconds)
         work = (reaping.mark_silent, reaping.mark_lost, reaping.revoke_unaccepted)
-        return [one(now=now) for one in (*work, reaping.stop_overdue, reaping.finish_undrained)]
+        return [one(now=now) for one in (*work, reaping.stop_overdue, logs.finish_undrained)]
 
     assert reaped(31) == [0, 0, 0, 0, 0]
     sync(cluster.node(1), now=at(HOUR_S + 40))

@@ -13,7 +13,7 @@ from scheduler.selectors.printed import windows
 from scheduler.selectors.printed.windows import read_last_lines, read_lines
 from scheduler.services import logs
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
-from scheduler.services.logs import append_log
+from scheduler.services.logs import append_log, finish_undrained
 from tests import scenes
 from tests.scenes import NOON, at, ended, start, submit, sync, write_log
 
@@ -115,6 +115,29 @@ def test_an_ended_attempt_takes_no_more(stream):
     with pytest.raises(Conflict) as caught:
         _append(stream, 4, b"more")
     assert caught.value.code == "log_closed"
+
+
+def test_a_log_that_still_comes_is_waited_for_but_not_for_ever(stream):
+    node, attempt, placement = stream
+    sync(node, ended(attempt, log_size=2048), now=at(0))
+    _append(stream, 0, b"x" * 1024)
+    newest = LogChunk.objects.filter(placement=placement)
+    newest.update(created_at=at(50))
+    assert finish_undrained(now=at(62)) == 0
+    _append(stream, 1024, b"x" * 512)
+    newest.filter(offset=1024).update(created_at=at(1795))
+    assert finish_undrained(now=at(1799)) == 0
+    newest.filter(offset=1024).update(created_at=at(1800))
+    assert finish_undrained(now=at(1801)) == 1
+    assert attempt.job.events.get(kind="log_incomplete").detail == {"missing_bytes": 512}
+
+
+def test_a_log_that_comes_no_more_is_not_waited_for(stream):
+    node, attempt, placement = stream
+    sync(node, ended(attempt, log_size=2048), now=at(0))
+    _append(stream, 0, b"x" * 1024)
+    LogChunk.objects.filter(placement=placement).update(created_at=at(50))
+    assert finish_undrained(now=at(111)) == 1
 
 
 def test_the_cap_cuts_and_then_refuses(stream, settings):
