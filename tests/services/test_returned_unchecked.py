@@ -1,4 +1,4 @@
-"""A GPU that an operator returned on his word stays in service until something new is wrong."""
+"""New troubles count: of a GPU that was returned on an operator's word, or is out for less."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scheduler.models import Device, Node
 from scheduler.services.nodes.devices.by_hand import quarantine_device, return_device
 from scheduler.states import DeviceHealth, Trouble
-from scheduler.wire.messages import TroubleReport
+from scheduler.wire.messages import DeviceCheck, TroubleReport
 from tests import scenes
 from tests.scenes import NOON, at, running, start, submit, sync
 
@@ -27,9 +27,9 @@ def wrong(device: Device, kind: str, since: float = 0.0) -> TroubleReport:
     return TroubleReport(kind, device.uuid, "", NOON.timestamp() + since)
 
 
-def tell(node: Node, *troubles: TroubleReport, after: float):
+def tell(node: Node, *troubles: TroubleReport, after: float, **said):
     node.refresh_from_db()
-    return sync(node, now=at(after), troubles=troubles)
+    return sync(node, now=at(after), troubles=troubles, **said)
 
 
 def test_what_was_overruled_is_told_again_in_vain_and_what_is_new_counts(
@@ -75,3 +75,25 @@ def test_what_is_over_and_comes_back_counts_anew(node, root):
     assert gpu(node).answered is None and gpu(node).health == DeviceHealth.HEALTHY
     tell(node, wrong(gpu(node), "lost"), after=4)
     assert gpu(node).health == DeviceHealth.QUARANTINED
+
+
+def test_what_weighs_more_takes_the_place_of_why_it_is_out(node):
+    hot, broken = wrong(gpu(node), "hot"), wrong(gpu(node), "xid", 5)
+    tell(node, hot, after=1)
+    tell(node, hot, broken, after=5)
+    assert gpu(node).trouble == Trouble.XID and "hardware error" in gpu(node).health_reason
+    tell(node, broken, wrong(gpu(node), "not_released", 6), after=6)
+    assert gpu(node).trouble == Trouble.XID
+    assert node.events.filter(kind="device_quarantined").count() == 2
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_check_for_less_does_not_bring_it_back(node, at_once):
+    broken, passed = wrong(gpu(node), "xid", 30), DeviceCheck(gpu(node).uuid, passed=True)
+    tell(node, wrong(gpu(node), "hot"), after=0)
+    tell(node, after=1)
+    if not at_once:
+        tell(node, broken, after=30)
+        assert not Node.objects.get(pk=node.pk).has_checks
+    tell(node, broken, after=62, checks=(passed,))
+    assert (gpu(node).health, gpu(node).trouble) == (DeviceHealth.QUARANTINED, Trouble.XID)

@@ -107,8 +107,22 @@ def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetim
             trouble=kind,
             check_at=None,
         )
+    elif device.trouble and _rank(kind) > _rank(trouble_of(device.trouble)):
+        _keep_out(device, kind, reason, now)
     if rule.breaks_programs:
         _stop_program(device, reason, now)
+
+
+def _keep_out(device: Device, kind: Trouble, reason: str, now: datetime) -> None:
+    """Of one that is out for less already: a check that it waits for would not tell of this."""
+    mine = Device.objects.filter(Q(pk=device.pk) | Q(parent=device))
+    mine.update(health_reason=reason[:255])
+    device.trouble, device.check_at = kind, None
+    device.save(update_fields=["trouble", "check_at"])
+    words = f"GPU {device.index}: {reason}"
+    transitions.record_node_event(device.node, "device_quarantined", now=now, detail=words)
+    transitions.tell_of_node(device.node_id)
+    note_checks(device.node)
 
 
 def _stop_program(device: Device, trouble: str, now: datetime) -> None:
