@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -229,6 +232,23 @@ def test_a_long_migration_is_not_killed_by_the_start_of_the_web():
     """It runs before the program, where systemd gives 90 s unless told otherwise."""
     unit = (DEPLOY / "systemd" / "trainyard-web.service").read_text()
     assert "ExecStartPre=" in unit and "\nTimeoutStartSec=infinity\n" in unit
+
+
+@pytest.mark.parametrize("has_socket", [False, True])
+def test_the_web_is_not_waited_for_once_it_has_ended(tmp_path, has_socket):
+    """Its start has no time limit; waiting for ever, systemd would not start it again."""
+    unit = (DEPLOY / "systemd" / "trainyard-web.service").read_text()
+    (line,) = re.findall(r"^ExecStartPost=(.*)$", unit, re.M)
+    path = tmp_path / "web.sock"
+    words = shlex.split(line.replace("/run/trainyard/web.sock", str(path)).replace("$$", "$"))
+    dead = subprocess.Popen(["/bin/true"])
+    dead.wait()
+    with socket.socket(socket.AF_UNIX) as web:
+        if has_socket:
+            web.bind(str(path))
+        done = subprocess.run(words, env={"MAINPID": str(dead.pid)}, timeout=20, check=False)
+    assert (done.returncode == 0) is has_socket
+    assert not has_socket or stat.S_IMODE(path.stat().st_mode) == 0o660
 
 
 def test_what_may_not_be_written_beside_the_code_is_compiled_by_the_book():
