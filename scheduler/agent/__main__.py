@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> int:
         logger.error("%s", problem)
         return Exit.FAILED
     except OSError as problem:
-        logger.error("%s. Check the folder and that this user may write there.", problem)
+        remedy = "Check the folder and that this user may write there." if problem.filename else ""
+        logger.error("%s. %s", problem, remedy)
         return Exit.FAILED
 
 

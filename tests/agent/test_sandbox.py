@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler.agent.config import ConfigProblem, Options
+from scheduler.agent.node import preflight
 from scheduler.agent.node.isolation import settle_isolation, try_sandbox
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.records import SandboxPlan
@@ -236,6 +238,25 @@ def test_what_the_kernel_refuses_is_refused_at_the_start(
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     with pytest.raises(ConfigProblem, match="Install the package `bubblewrap`"):
         settle_isolation(options)
+
+
+@pytest.mark.parametrize(
+    "passing", [BlockingIOError("no more processes"), subprocess.TimeoutExpired("bwrap", 20)]
+)
+def test_what_may_pass_does_not_end_the_agent_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passing: Exception
+) -> None:
+    """systemd does not start an agent again that ended over its options."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise passing
+
+    monkeypatch.setattr("scheduler.agent.node.isolation.shutil.which", lambda _: "/usr/bin/bwrap")
+    monkeypatch.setattr("scheduler.agent.node.isolation.subprocess.run", fails)
+    monkeypatch.setattr("scheduler.agent.node.isolation.os.geteuid", lambda: 1000)
+    with pytest.raises(OSError, match=r"no more processes|timed out"):
+        settle_isolation(Options(tmp_path, tmp_path, isolation=Isolation.SANDBOX))
+    assert "does not work" in preflight._sandbox().detail
 
 
 @needs_sandbox

@@ -27,7 +27,8 @@ class Keeping:
 
 
 def settle_isolation(options: Options) -> Keeping:
-    """The isolation jobs get here; raises ConfigProblem where the wanted one cannot be had.
+    """The isolation jobs get here; raises ConfigProblem where the wanted one cannot be had, OSError
+    where it could not be tried.
 
     Nothing wished for: an own user for root's jobs, none otherwise, as ever.
     """
@@ -54,7 +55,10 @@ def settle_isolation(options: Options) -> Keeping:
 
 
 def try_sandbox(program: str, uid: int | None) -> str:
-    """Run something in a sandbox as `uid`; says what went wrong, else empty."""
+    """Run something in a sandbox as `uid`; says what a person has to mend, else empty.
+
+    Raises OSError for what may pass: no memory or processes left, or a machine too busy.
+    """
     with tempfile.TemporaryDirectory(prefix="trainyard-probe-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103 (empty, and another user must reach it)
         plan = SandboxPlan(program, (), folder)
@@ -72,8 +76,10 @@ def try_sandbox(program: str, uid: int | None) -> str:
                     group=uid,
                     extra_groups=None if uid is None else [],
                 )
-            except (OSError, subprocess.TimeoutExpired) as error:
+            except (PermissionError, FileNotFoundError) as error:
                 return str(error)
+            except subprocess.TimeoutExpired as error:
+                raise TimeoutError(f"the trial of a sandbox: {error}") from None
             if done.returncode != 0:
                 said = done.stderr.decode("utf-8", "replace").strip()
                 return said[:_SHOWN] or f"bwrap ended with {done.returncode}"

@@ -153,7 +153,10 @@ def _sandbox() -> Finding:
     program = shutil.which("bwrap")
     if program is None:
         return Finding("sandbox", None, "no bwrap; install bubblewrap for --isolation sandbox")
-    problem = try_sandbox(program, _TRIAL_UID if os.geteuid() == 0 else None)
+    try:
+        problem = try_sandbox(program, _TRIAL_UID if os.geteuid() == 0 else None)
+    except OSError as error:
+        problem = str(error)
     if problem:
         return Finding("sandbox", None, f"does not work: {problem}. {remedy(problem)}")
     return Finding("sandbox", None, "works; --isolation sandbox uses it")
