@@ -35,6 +35,7 @@ from scheduler.services.nodes.recounting import take_count
 from scheduler.services.reports import report_attempts
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_row_reading
+from scheduler.services.sites.following import out_for_maintenance
 from scheduler.services.telemetry import ingest_samples
 from scheduler.states import NodeState
 from scheduler.wire.messages import (
@@ -172,17 +173,21 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
         # It may have been drained since its token was looked up.
         fields = ["drain_requested_at", "trouble", "own_trouble", "state_reason"]
         node.refresh_from_db(fields=fields)
-        back = NodeState.DRAINING if node.drain_requested_at else NodeState.READY
-        if node.trouble:
-            back = NodeState.QUARANTINED
-        transitions.move_node(
-            node,
-            back,
-            now=now,
-            kind="heard_again",
-            reason="" if back is NodeState.READY else node.state_reason,
-        )
+        back, reason = _way_back(node)
+        transitions.move_node(node, back, now=now, kind="heard_again", reason=reason)
         # What it says anew is taken in in a moment.
         if request.troubles is None:
             heed_own_trouble(node, now=now)
     judge_clock(node, skew, now=now)
+
+
+def _way_back(node: Node) -> tuple[NodeState, str]:
+    """The state of a node that is heard again, and why it is not ready: as before its silence."""
+    if node.trouble:
+        back, kinds = NodeState.QUARANTINED, ("node_quarantined", "quarantine")
+    elif node.drain_requested_at or out_for_maintenance([node.pk]):
+        back, kinds = NodeState.DRAINING, ("drain",)
+    else:
+        return NodeState.READY, ""
+    event = node.events.filter(kind__in=kinds).order_by("-pk").first()
+    return back, event.detail.get("reason", "") if event else node.state_reason

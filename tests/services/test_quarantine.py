@@ -6,11 +6,15 @@ import pytest
 
 from accounts.models import AuditEvent
 from scheduler.models import Node
+from scheduler.services.calling.together import Call, sync_nodes
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.nodes import drain_node, resume_node
 from scheduler.services.nodes.quarantine import quarantine_by_hand
+from scheduler.services.reaping import mark_lost, mark_silent
+from scheduler.services.sites.following import follow_windows
+from scheduler.services.sites.windows import plan_window
 from scheduler.states import JobState, NodeState, Trouble
-from scheduler.wire.messages import TroubleReport
+from scheduler.wire.messages import SyncRequest, TroubleReport
 from tests import scenes
 from tests.scenes import NOON, at, running, start, submit, sync
 
@@ -54,6 +58,62 @@ def test_a_silence_does_not_end_it(node, root):
     node.refresh_from_db()
     sync(node, now=at(100))
     assert now_is(node) == OUT
+
+
+def _drained(root, node):
+    drain_node(actor=root, node=node, reason="firmware", now=NOON)
+    return NodeState.DRAINING, "firmware"
+
+
+def _by_hand(root, node):
+    quarantine_by_hand(actor=root, node=node, reason="fan", now=NOON)
+    return NodeState.QUARANTINED, "fan"
+
+
+def _by_its_disk(root, node):
+    sync(node, now=NOON, troubles=(TroubleReport("disk_full", detail="3 MiB are left"),))
+    return NodeState.QUARANTINED, "the disk is full (3 MiB are left)"
+
+
+def _by_a_window(root, node):
+    plan_window(
+        actor=root,
+        pool=node.pool,
+        from_at=NOON,
+        until_at=at(7200),
+        reason="switch",
+        now=at(-60),
+    )
+    follow_windows(now=NOON)
+    return NodeState.DRAINING, "maintenance until 2026-11-20 14:00 UTC: switch"
+
+
+@pytest.mark.parametrize("out", [_drained, _by_hand, _by_its_disk, _by_a_window])
+@pytest.mark.parametrize("together", [False, True])
+def test_after_a_silence_it_is_out_for_what_it_was_before(node, root, out, together):
+    sync(node, now=at(-60))
+    node.refresh_from_db()
+    was = out(root, node)
+    assert (mark_silent(now=at(600)), mark_lost(now=at(600))) == (1, 0)
+    node.refresh_from_db()
+    assert node.state_reason.startswith("nothing heard")
+    if together:
+        sent = at(601).timestamp()
+        said = SyncRequest(1, "0.1.0", "agent-1", "boot-1", 0, 0, sent)
+        sync_nodes([Call(node, said, at(601))], now=at(601))
+    else:
+        sync(node, now=at(601))
+    node.refresh_from_db()
+    assert (node.state, node.state_reason) == was
+
+
+def test_who_was_put_back_by_hand_during_maintenance_stays_so_after_a_silence(node, root):
+    _by_a_window(root, node)
+    resume_node(actor=root, node=node, now=at(1))
+    mark_silent(now=at(600))
+    node.refresh_from_db()
+    sync(node, now=at(601))
+    assert now_is(node) == (NodeState.READY, "")
 
 
 def test_it_outlives_a_trouble_that_ends_by_itself(node, root):

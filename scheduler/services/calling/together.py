@@ -27,6 +27,7 @@ from scheduler.services.nodes.orders import Asked, known_to, replies_at
 from scheduler.services.reports import Told, report_together
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_rows_reading
+from scheduler.services.sites.following import out_for_maintenance
 from scheduler.services.sync import sync_node
 from scheduler.services.telemetry import ingest_samples
 from scheduler.services.transitions import move_nodes
@@ -153,6 +154,8 @@ def _welcome_back(calls: Sequence[Call], now: datetime) -> None:
     back = {call.node.pk for call in calls if call.node.state == NodeState.SILENT}
     if not back:
         return
+    if out_for_maintenance(back):
+        raise _NotPlain
     if connection.features.has_select_for_update:
         # In the order of starts and stops: attempts, devices, then all nodes that this writes.
         fences = [report.fence for call in calls for report in call.request.reports]
