@@ -25,6 +25,8 @@ from scheduler.wire.tunnel import (
 
 Send = Callable[[bytes], Awaitable[None]]
 _MAX_NUMBER = 2**32 - 1
+# The last of all streams go to whom has no more than as many: the others of a node get in too.
+_FEW = MAX_STREAMS // 4
 
 
 class StreamBroken(Exception):
@@ -34,8 +36,9 @@ class StreamBroken(Exception):
 class Stream:
     """One stream of bytes, both ways."""
 
-    def __init__(self, mux: Mux, number: int) -> None:
+    def __init__(self, mux: Mux, number: int, order: bytes) -> None:
         self.number = number
+        self.order = order
         self.broken = ""
         self._mux = mux
         self._came: deque[bytes] = deque()
@@ -149,16 +152,18 @@ class Mux:
         return len(self._streams)
 
     async def open(self, order: bytes) -> Stream:
-        """A new stream to whom `order` names. Raises StreamBroken."""
+        """A new stream to whom `order` names. Raises StreamBroken, sooner for who has many."""
         if self.closed:
             raise StreamBroken(self.closed)
-        if len(self._streams) >= MAX_STREAMS:
+        of_this = sum(one.order == order for one in self._streams.values())
+        room = MAX_STREAMS if of_this < _FEW else MAX_STREAMS - _FEW
+        if len(self._streams) >= room:
             raise StreamBroken("too many streams are open")
         self._last += 1
         if self._last > _MAX_NUMBER:
             self.close("all numbers are used up")
             raise StreamBroken(self.closed)
-        stream = self._streams[self._last] = Stream(self, self._last)
+        stream = self._streams[self._last] = Stream(self, self._last, order)
         await self.send(Frame(Kind.OPEN, stream.number, order))
         return stream
 
@@ -191,7 +196,7 @@ class Mux:
         if len(self._streams) >= MAX_STREAMS:
             self._begin(self.send(reset(frame.stream, "too many streams are open")))
             return
-        stream = self._streams[frame.stream] = Stream(self, frame.stream)
+        stream = self._streams[frame.stream] = Stream(self, frame.stream, frame.payload)
         self._begin(self._serve(self._accept, stream, frame.payload))
 
     async def _serve(self, accept: Accept, stream: Stream, order: bytes) -> None:

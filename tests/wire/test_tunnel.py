@@ -125,9 +125,18 @@ async def test_who_breaks_the_rules_is_told_apart_from_who_was_too_late():
 
 async def test_streams_are_counted_and_a_closed_tunnel_breaks_them_all():
     portal, _, tasks = pair(echo)
-    streams = [await portal.open(b"{}") for _ in range(MAX_STREAMS)]
+    few = MAX_STREAMS // 4
+    streams = [await portal.open(b"{}") for _ in range(MAX_STREAMS - few)]
     with pytest.raises(StreamBroken, match="too many"):
         await portal.open(b"{}")
+    # One session's many keep no other out.
+    for _ in range(few):
+        await portal.open(b"other")
+    for order in (b"other", b"third"):
+        with pytest.raises(StreamBroken, match="too many"):
+            await portal.open(order)
+    await streams.pop().reset("over")
+    await portal.open(b"third")
     waits = asyncio.ensure_future(streams[0].read())
     await asyncio.sleep(0)
     portal.close("the node is gone")
