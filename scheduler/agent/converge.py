@@ -84,7 +84,7 @@ class Roster:
         self._looked_at = 0.0
         self._lock = threading.RLock()
         kept_s = options.keep_work_s, options.keep_checkpoints_s
-        self._sweeper = Sweeper(options.work, *kept_s, self._lock)
+        self._sweeper = Sweeper(options.work, *kept_s, self._lock, client.clock_ahead_s)
         self._outputs = OutputDesk(client, options.retry_cap_s, self._lock, self._forget)
 
     def adopt(self) -> None:

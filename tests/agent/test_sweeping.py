@@ -6,10 +6,12 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from scheduler.agent.client import ServerAway
 from scheduler.agent.kept.sweeping import Live, Sweeper
 from scheduler.agent.runtime.space.scratch import remove_scratch
 from scheduler.agent.runtime.space.trees import remove_tree
@@ -28,8 +30,20 @@ def _left(place: Path, *, days: float = 0.0) -> Path:
     return place
 
 
-def _swept(work: Path, live: Live = Live((), ())) -> None:
-    sweeper = Sweeper(work, DAY_S, 14 * DAY_S, threading.RLock())
+def _in_time() -> float:
+    return -2.0
+
+
+def _away() -> float:
+    raise ServerAway("it does not answer")
+
+
+def _swept(
+    work: Path,
+    live: Live = Live((), ()),
+    clock_ahead_s: Callable[[], float | None] = _in_time,
+) -> None:
+    sweeper = Sweeper(work, DAY_S, 14 * DAY_S, threading.RLock(), clock_ahead_s)
     sweeper.sweep(lambda: live)
     assert sweeper.thread is None, "not as soon as the agent starts"
     sweeper.due_at = 0.0
@@ -148,7 +162,7 @@ def test_a_job_that_begins_meanwhile_keeps_its_own(
     """It is known under the lock before it looks for its folders."""
     old = _left(tmp_path / "checkpoints" / "1" / "old", days=15)
     lock, live = threading.RLock(), [Live((), ())]
-    sweeper = Sweeper(tmp_path, DAY_S, 14 * DAY_S, lock)
+    sweeper = Sweeper(tmp_path, DAY_S, 14 * DAY_S, lock, _in_time)
     sweeper.due_at = 0.0
     with lock:
         sweeper.sweep(lambda: live[0])
@@ -157,3 +171,15 @@ def test_a_job_that_begins_meanwhile_keeps_its_own(
     thread = sweeper.thread
     wait_until(lambda: thread is not None and not thread.is_alive())
     assert old.exists()
+
+
+@pytest.mark.parametrize(
+    ("clock_ahead_s", "is_kept"),
+    [(lambda: 30 * DAY_S, True), (lambda: -DAY_S, True), (_away, True), (lambda: None, False)],
+)
+def test_by_a_clock_that_is_off_nothing_is_old(
+    tmp_path: Path, clock_ahead_s: Callable[[], float | None], is_kept: bool
+) -> None:
+    step = _left(tmp_path / "checkpoints" / "1" / "step", days=30)
+    _swept(tmp_path, clock_ahead_s=clock_ahead_s)
+    assert step.exists() == is_kept

@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from scheduler.agent.client import ServerAway
 from scheduler.agent.runtime.space.trees import GONE, opened, remove_tree, walk
 from scheduler.agent.setup.folders import ATTEMPTS, CHECKPOINTS, OUTPUTS
 
 _EVERY_S = 600.0
+_CLOCK_OFF_S = 3600.0
 
 
 class Live(NamedTuple):
@@ -27,7 +30,9 @@ class Sweeper:
     """Deletes old folders now and then on a thread, the first time a while after the start.
 
     Working folders and outputs, which the portal has by then, `keep_s` after the last attempt or
-    change, checkpoints after `keep_checkpoints_s`. Under `lock` nobody becomes live.
+    change, checkpoints after `keep_checkpoints_s`. Under `lock` nobody becomes live. By a clock
+    that is off everything may look old: nothing is deleted where `clock_ahead_s`, as the client has
+    it, says so or the server is away.
     """
 
     def __init__(
@@ -36,10 +41,12 @@ class Sweeper:
         keep_s: float,
         keep_checkpoints_s: float,
         lock: AbstractContextManager[object],
+        clock_ahead_s: Callable[[], float | None],
     ) -> None:
         self._work = work
         self._keep_s = {ATTEMPTS: keep_s, OUTPUTS: keep_s, CHECKPOINTS: keep_checkpoints_s}
         self._lock = lock
+        self._clock_ahead_s = clock_ahead_s
         self.due_at = time.monotonic() + _EVERY_S
         self.thread: threading.Thread | None = None
 
@@ -54,18 +61,34 @@ class Sweeper:
         self.thread.start()
 
     def _remove_old(self, live: Callable[[], Live]) -> None:
+        # Asked once there is something to delete.
+        is_in_time = cache(self._is_in_time)
         for kind, keep_s in self._keep_s.items():
             for folder in _folders(self._work / kind):
                 with suppress(OSError):
-                    self._remove_if_old(folder, time.time() - keep_s, live)
+                    self._remove_if_old(folder, time.time() - keep_s, live, is_in_time)
 
-    def _remove_if_old(self, folder: Path, since: float, live: Callable[[], Live]) -> None:
+    def _is_in_time(self) -> bool:
+        try:
+            return abs(self._clock_ahead_s() or 0.0) < _CLOCK_OFF_S
+        except ServerAway:
+            return False
+
+    def _remove_if_old(
+        self,
+        folder: Path,
+        since: float,
+        live: Callable[[], Live],
+        is_in_time: Callable[[], bool],
+    ) -> None:
         """Raises OSError for what is gone meanwhile."""
         if not folder.name.startswith(GONE):
             is_attempts = folder.parent.name == ATTEMPTS
             if _changed_at(os.lstat(folder)) > since or (
                 not is_attempts and _is_newer(folder, since)
             ):
+                return
+            if not is_in_time():
                 return
             gone = folder.with_name(f"{GONE}{folder.name}")
             with self._lock:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from scheduler.agent.client import Client, ServerAway
@@ -108,7 +106,7 @@ def _disk(state: Path) -> Finding:
 def _server(server: str) -> Iterator[Finding]:
     client = Client(server)
     try:
-        date = client.server_date()
+        skew_s = client.clock_ahead_s()
     except ServerAway as problem:
         yield Finding(
             "server",
@@ -119,9 +117,7 @@ def _server(server: str) -> Iterator[Finding]:
     finally:
         client.close()
     yield Finding("server", True, f"{server} answers")
-    try:
-        skew_s = time.time() - parsedate_to_datetime(date).timestamp()
-    except (TypeError, ValueError):
+    if skew_s is None:
         yield Finding("clock", None, "the server tells no time; cannot compare the clocks")
         return
     is_ok = abs(skew_s) <= _MAX_SKEW_S
