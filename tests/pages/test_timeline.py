@@ -16,7 +16,7 @@ from scheduler.models import Allocation, Attempt, Booking, Device, Job, Maintena
 from scheduler.selectors.calendar import plans
 from scheduler.selectors.calendar.plans import plans_between
 from scheduler.selectors.machines.timeline import MOST_BARS
-from scheduler.services.nodes import create_pool
+from scheduler.services.nodes import create_pool, drain_node
 from tests import scenes
 from tests.pages.test_cluster import elements, reference_nodes
 from tests.pages.yard import build_yard
@@ -136,10 +136,10 @@ def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):
     assert (one.start, one.end) == (window.start, window.start + timedelta(hours=1))
 
 
-def test_a_plus_leads_to_the_form_with_pool_and_time(client, root, alice, yard):
+def test_a_plus_leads_to_the_form_with_pool_and_time(client, root, alice, lead, yard):
     client.force_login(root)
     drawn = client.get(reverse(LINE)).content.decode()
-    link = re.search(r'<a href="([^"]*)" class="gn" aria-label="Book n2 from', drawn)[1]
+    link = re.search(r'<a href="([^"]*)" class="gn" aria-label="Book in pool default', drawn)[1]
     asked = parse_qs(urlsplit(link.replace("&amp;", "&")).query)
     assert asked["pool"] == ["default"]
     form = client.get(link.replace("&amp;", "&")).context["form"]
@@ -149,8 +149,14 @@ def test_a_plus_leads_to_the_form_with_pool_and_time(client, root, alice, yard):
     wrong = client.get(reverse("bookings:list"), {"pool": "<b>", "from_at": "soon"})
     said = wrong.content.decode()
     assert "there is no pool" in said and "is no moment" in said and "<b>&" not in said
+    client.force_login(lead)
+    ready = client.get(reverse(LINE)).content.decode().count('class="gn"')
+    drain_node(actor=root, node=yard.cluster.node(2), reason="fans")
+    assert client.get(reverse(LINE)).content.decode().count('class="gn"') == ready - 1
     client.force_login(alice)
-    assert client.get(link.replace("&amp;", "&")).status_code == 200
+    drawn = client.get(reverse(LINE)).content.decode()
+    assert 'class="gn"' not in drawn and "?kind=reservation" in drawn and "#book" not in drawn
+    assert "ask for a booking" in client.get(link.replace("&amp;", "&")).content.decode()
 
 
 def test_only_who_is_planned_there_is_shown_the_first_first(root, alice, project, monkeypatch):

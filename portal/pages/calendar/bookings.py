@@ -93,7 +93,7 @@ def _wished(
         if name in pools:
             wished["pool"] = name
         else:
-            remedy = "choose one of the form" if pools else "it is not used"
+            remedy = "choose one of the form" if pools else "ask for a booking by a request"
             problems.append(f"pool: there is no pool {name[:63]!r} for you to book; {remedy}.")
     for field in ("from_at", "until_at"):
         if text := request.GET.get(field, ""):

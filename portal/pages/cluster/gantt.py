@@ -82,7 +82,7 @@ def draw(
             y += LANE
         lanes = _lanes(row.bars)
         pieces += [_bar(bar, pen, y + lane * LANE) for lane, bar in lanes]
-        if pen.offer is not None and row.is_node:
+        if pen.offer is not None and row.is_node and row.is_ready:
             pieces.append(_offer(row, pen, y))
         # Above its bars: on a phone the name goes along over them.
         pieces.append(_row_label(row, y, pen))
@@ -181,7 +181,7 @@ def _offer(row: Row, pen: _Pen, y: int) -> str:
     if pen.offer is None or at + HOUR > pen.scale.end:
         return ""
     x = pen.x(at)
-    title = escape(f"Book {row.name} from {pen.clock(at)}")
+    title = escape(f"Book in pool {row.pool} from {pen.clock(at)}")
     return (
         f'<a href="{escape(pen.offer(row, at))}" class="gn" aria-label="{title}">'
         f'<title>{title}</title><path d="M{x} {y + 1}h24v{LANE - 4}h-24zm12 4v8m-4-4h8"/></a>'

@@ -16,6 +16,7 @@ from portal.pages.access import choice, page, pool_asked, viewer_of
 from portal.pages.cluster.gantt import Scale, draw
 from portal.pages.cluster.moments import SPANS, Window, address_of, window_of
 from scheduler.models import Pool
+from scheduler.selectors.calendar.bookings import may_book_any
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.timeline import MOST_GPUS, Row, Timeline, by_team, timeline
 
@@ -48,7 +49,9 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     found = by_team(found) if by == "team" else found
     scale = Scale(window.start, window.end)
     is_list = choice(request, "view", ("list",)) == "list"
-    picture = "" if is_list else draw(found.rows, scale, now, _offer if by == "node" else None)
+    books = may_book_any(viewer)
+    offer = _offer if books and by == "node" else None
+    picture = "" if is_list else draw(found.rows, scale, now, offer)
     context = _shown(found, window, skip) | {
         "spans": SPANS,
         "pools": list(pools.values()),
@@ -59,7 +62,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         "lines": [(row, bar) for row in found.rows for bar in row.bars] if is_list else [],
         "by": by,
         "row_kinds": ROWS.items(),
-        "booking": _booking(chosen, window, now),
+        "booking": _booking(chosen, window, now) if books else "",
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "now": now,

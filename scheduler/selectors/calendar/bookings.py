@@ -12,7 +12,13 @@ from django.db.models.functions import Coalesce
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
-from accounts.permissions import can, is_operator, projects_visible_to, teams_visible_to
+from accounts.permissions import (
+    can,
+    is_operator,
+    projects_visible_to,
+    team_ids_for,
+    teams_visible_to,
+)
 from accounts.statements import read_together
 from scheduler.models import Booking, Job, Node, Pool
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, BookingState
@@ -190,3 +196,9 @@ def bookable_owners(viewer: User) -> tuple[list[Project | Team], list[Pool]]:
     found_teams, found_projects, found_pools = read_together(teams.order_by("slug"), live, pools)
     owners = [*found_teams, *found_projects]
     return owners, found_pools if owners else []
+
+
+def may_book_any(viewer: User) -> bool:
+    """Whether there is anybody for whom the viewer may book; asks for nothing but rights."""
+    # Whoever manages a project leads its team.
+    return can(viewer, "operate", None) or team_ids_for(viewer, "manage_team") != frozenset()

@@ -27,6 +27,7 @@ from scheduler.selectors.machines.spans import (
     summed,
     whose_jobs,
 )
+from scheduler.states import NodeState
 
 # Bars of jobs; a page holds no more than 8000 elements, and each is up to four.
 MOST_BARS = 1500
@@ -60,6 +61,7 @@ class Bar:
 class Row:
     """A node, a GPU (the `place`-th shown, of `node`), a team, or a pool's line of what is planned
     without a place yet. `gpus` of a node, of a week ahead: how many of the model it has fewest of.
+    `is_ready`: the node takes work.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Row:
     node: str = ""
     place: int = 0
     gpus: int = 0
+    is_ready: bool = True
     bars: list[Bar] = field(default_factory=list)
 
 
@@ -134,7 +137,7 @@ def _nodes(
     with_gpus: bool = False,
     along: Mapping[str, Any] = _NOTHING,
 ) -> tuple[list[Node], dict[int, Row]]:
-    nodes = visible_nodes(viewer).only("name", "pool__name")
+    nodes = visible_nodes(viewer).only("name", "state", "pool__name")
     nodes = nodes.annotate(**calls_along(viewer), **along)
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     nodes = nodes.filter(name=name) if name else nodes
@@ -143,7 +146,12 @@ def _nodes(
     found = list(nodes)
     for node in found[:1]:
         keep_calls(viewer, node)
-    return found, {node.pk: Row(node.name, node.pool.name, node=node.name) for node in found}
+    return found, {
+        node.pk: Row(
+            node.name, node.pool.name, node=node.name, is_ready=node.state == NodeState.READY
+        )
+        for node in found
+    }
 
 
 def _gpus(nodes: list[Node], skip: int) -> tuple[dict[int, Row], int]:
@@ -242,16 +250,10 @@ def by_team(found: Timeline) -> Timeline:
             key = (bar.kind, bar.job, bar.start, bar.end, bar.words, bar.jobs)
             so_far = its[key].gpus if key in its else 0
             its[key] = replace(bar, gpus=so_far + bar.gpus)
-    every = [
-        Row(
-            name,
-            pool,
-            is_node=False,
-            is_team=rank == 0,
-            bars=sorted(rows[pool, rank, name].values(), key=lambda bar: (bar.start, bar.end)),
-        )
-        for pool, rank, name in sorted(rows)
-    ]
+    every = []
+    for pool, rank, name in sorted(rows):
+        bars = sorted(rows[pool, rank, name].values(), key=lambda bar: (bar.start, bar.end))
+        every.append(Row(name, pool, is_node=False, is_team=rank == 0, bars=bars))
     return Timeline(every)
 
 
