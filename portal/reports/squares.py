@@ -17,7 +17,7 @@ from scheduler.selectors.cluster import DeviceView, NodeView
 from scheduler.states import DeviceHealth, NodeState
 
 SQUARE, GAP = 14, 4
-_AWAY = (NodeState.SILENT, NodeState.LOST)
+_AWAY = (NodeState.SILENT, NodeState.LOST, NodeState.QUARANTINED)
 _SOUND = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 

@@ -59,6 +59,15 @@ def test_who_asked_for_no_gpu_is_there_as_well(alice, project, yard):
     assert emptying(alice, [node], now=now)[node.pk].holders == ()
 
 
+def test_a_job_on_several_nodes_is_one(client, operator, alice, project, root):
+    cluster = scenes.build_cluster(root, nodes=2, gpus=1)
+    job = scenes.submit(alice, project, nodes=2, now=timezone.now())
+    scenes.start(job, *cluster.nodes, now=timezone.now())
+    client.force_login(operator)
+    page = client.get(SEVERAL, {"node": ["n1", "n2"]}).content.decode()
+    assert "2 of 2 GPUs held by 1 job<" in page
+
+
 def test_several_nodes_drain_and_resume_each_by_itself(
     client, operator, yard, django_assert_max_num_queries
 ):

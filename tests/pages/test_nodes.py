@@ -118,6 +118,8 @@ def test_operator_quarantines_with_a_reason_and_returns(client, operator, yard):
     text = page.content.decode()
     assert "An operator took it out of service" in text and "a &lt;b&gt;rattling" in text
     assert "Return to service" in text and "quarantine-menu" not in text
+    # As the map of GPUs draws it: out of order, not drained on purpose.
+    assert "n1 GPU 1: not available" in text
     yard.running.refresh_from_db()
     assert yard.running.state == "running"
     client.post(reverse("nodes:resume", args=["n1"]))

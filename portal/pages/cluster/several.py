@@ -62,7 +62,7 @@ def node_several(request: HttpRequest) -> HttpResponseBase:
         "rows": rows,
         "held": sum(row.held for row in rows),
         "total": sum(row.total for row in rows),
-        "jobs": sum(len(row.empties.holders) for row in rows),
+        "jobs": len({one.attempt for end in ends for one in end.holders}),
         "latest": max((end.latest for end in ends if end.latest), default=None),
         "likely": None if None in likely else max((at for at in likely if at), default=None),
         "form": form,
