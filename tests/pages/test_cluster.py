@@ -78,6 +78,14 @@ def test_whose_job_it_is_stays_with_those_who_may_know(client, alice, carol, yar
     assert "u2" in squares(client.get(reverse(MAP)).content.decode())
 
 
+def test_the_table_by_team_names_those_who_may_be_known(client, alice, carol, yard):
+    team, table = yard.running.project.team.slug, {"metric": "team", "view": "table"}
+    for viewer, words in ((alice, team), (carol, "others")):
+        client.force_login(viewer)
+        text = client.get(reverse(MAP), table).content.decode()
+        assert f'<td data-l="teams">{words}</td>' in text and '<td data-l="teams">–</td>' in text
+
+
 def test_measured_values_choose_the_shade_and_fill_the_table(client, alice, yard):
     DeviceSample.objects.all().delete()
     held = Allocation.objects.filter(released_at__isnull=True).select_related("device")

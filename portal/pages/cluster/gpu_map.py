@@ -34,11 +34,13 @@ _ALARMING = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A node in the table beside the map; `values`: lowest, mean and highest of the metric."""
+    """A node in the table beside the map; `values`: lowest, mean and highest of the metric;
+    `teams`: who holds it, those that the viewer may not know as one."""
 
     node: MapNode
     values: tuple[float, float, float] | None
     worst: str
+    teams: str
 
 
 @dataclass(slots=True)
@@ -145,7 +147,9 @@ def _line(node: MapNode, metric: str) -> Line:
         values = [value for gpu in node.gpus if (value := read(gpu)) is not None]
     bad = sorted({str(gpu.health) for gpu in node.gpus if gpu.is_out})
     spread = (min(values), sum(values) / len(values), max(values)) if values else None
-    return Line(node, spread, ", ".join(bad))
+    teams = sorted({gpu.holding.team for gpu in node.gpus if gpu.holding is not None})
+    others = ["others"] if any(gpu.held and gpu.holding is None for gpu in node.gpus) else []
+    return Line(node, spread, ", ".join(bad), ", ".join([*teams, *others]))
 
 
 def _fills(nodes: list[MapNode]) -> list[Fill]:
