@@ -119,6 +119,11 @@ def test_rows_are_gpus_and_a_node_can_be_looked_at_alone(client, alice, yard):
     assert closed == ["n1 · 0", "n1 · 1"]
     nowhere = client.get(reverse(LINE), {"node": "n99"}).content.decode()
     assert escape("node: there is no node 'n99' here.") in nowhere
+    Device.objects.filter(node__name="n2").update(is_present=False)
+    none = client.get(reverse(LINE), {"rows": "gpu", "node": "n2"}).content.decode()
+    assert escape("node: node 'n2' has no GPU.") in none and "no such node" not in none
+    later = client.get(reverse(LINE), {"rows": "gpu", "node": "n1", "skip": "9"}).content.decode()
+    assert "There are no more than 2 GPUs." in later and "there is no node" not in later
 
 
 def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):

@@ -17,7 +17,7 @@ from portal.pages.cluster.gantt import Scale, draw
 from portal.pages.cluster.moments import SPANS, Window, address_of, window_of
 from scheduler.models import Pool
 from scheduler.selectors.calendar.bookings import may_book_any
-from scheduler.selectors.cluster import visible_pools
+from scheduler.selectors.cluster import visible_nodes, visible_pools
 from scheduler.selectors.machines.timeline import MOST_GPUS, Row, Timeline, by_team, timeline
 
 ROWS = {"node": "node", "gpu": "GPU", "team": "team"}
@@ -44,8 +44,11 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         viewer, start=window.start, end=window.end, now=now, pool=chosen, node=node, by=by,
         skip=skip,
     )  # fmt: skip
-    if node and not any(row.node for row in found.rows):
-        problems.append(f"node: there is no node {node!r} here.")
+    is_there = bool(found.gpus) or any(row.node for row in found.rows)
+    if node and not is_there:
+        is_there = by == "gpu" and visible_nodes(viewer).filter(name=node).exists()
+        words = "node {!r} has no GPU" if is_there else "there is no node {!r} here"
+        problems.append(f"node: {words.format(node)}.")
     found = by_team(found) if by == "team" else found
     scale = Scale(window.start, window.end)
     is_list = choice(request, "view", ("list",)) == "list"
@@ -57,6 +60,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         "pools": list(pools.values()),
         "chosen": chosen,
         "node": node,
+        "is_there": is_there,
         "picture": picture,
         "is_list": is_list,
         "lines": [(row, bar) for row in found.rows for bar in row.bars] if is_list else [],
