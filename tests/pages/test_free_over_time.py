@@ -128,6 +128,9 @@ def test_the_page_says_it_in_a_picture_a_sentence_and_a_table(
     text = page.content.decode()
     assert 'aria-label="Free in default: 2 in all' in text and "needs 2" in text
     assert "1 free now" in text and "2 are free together" in text
+    past = {"from": f"{now - 3 * HOUR:%Y-%m-%dT%H:%MZ}", "to": f"{now - HOUR:%Y-%m-%dT%H:%MZ}"}
+    text = client.get(url, {**past, "need": "2"}).content.decode()
+    assert "needs 2" in text and "free together" not in text
     table = client.get(url, {"span": "6h", "view": "list"}).content.decode()
     assert '<svg class="gantt"' not in table and "At the latest" in table
     odd = client.get(url, {"of": "racks", "need": "-1", "pool": "none", "x": "1"})
