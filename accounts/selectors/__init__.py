@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from accounts.models import (
     Membership,
     OrganisationRole,
     Project,
+    Role,
     RoleGrant,
     Team,
     User,
@@ -30,6 +32,7 @@ from accounts.permissions import (
     projects_visible_to,
     teams_visible_to,
 )
+from accounts.policy import TEAM
 from accounts.secrets import hash_secret
 from accounts.statements import AskedOnce
 from accounts.trees import WAYS_UP, Around, around, levels
@@ -46,6 +49,25 @@ def get_visible_team(viewer: User, slug: str) -> Team:
     if team is None:
         raise NotFound("There is no such team for you.")
     return team
+
+
+def parts_of(viewer: User) -> Callable[[Team], str]:
+    """What to call the viewer's part in a team: the role there, also in a preview of one; else
+    what lets them see it, empty for a role of the organisation. One query, for all teams."""
+    if viewer.preview_groups is not None:
+        names = [group.removeprefix(TEAM).split(":") for group in viewer.preview_groups]
+        roles = {int(team): role for team, role in names if team.isdecimal()}
+    else:
+        roles = dict(viewer.memberships.values_list("team_id", "role"))
+    usual = "Administrator" if can(viewer, "administer_cluster", None) else ""
+
+    def part_in(team: Team) -> str:
+        if team.pk in roles:
+            return str(Role(roles[team.pk]).label)
+        is_led = not usual and in_own_right(viewer, "manage_team", team)
+        return "Leads a team above" if is_led else usual
+
+    return part_in
 
 
 def every_project() -> list[tuple[int, int, str]]:

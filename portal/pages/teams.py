@@ -24,6 +24,7 @@ from accounts.selectors import (
     get_visible_team,
     invitations_of,
     members_of,
+    parts_of,
     teams_around,
     visible_projects,
     visible_teams,
@@ -72,9 +73,9 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
             project_count=Count("projects", distinct=True),
         )
     )
-    roles = dict(viewer.memberships.values_list("team_id", "role"))
+    part_in = parts_of(viewer)
     context = {
-        "teams": leaf_of(request, teams, "page").made(lambda team: (team, roles.get(team.pk, ""))),
+        "teams": leaf_of(request, teams, "page").made(lambda team: (team, part_in(team))),
         "form": form,
         "may_create": can(viewer, "operate", None),
     }

@@ -7,9 +7,10 @@ import re
 import pytest
 from django.core import mail
 from django.test import Client
+from django.urls import reverse
 
 from accounts.models import Invitation, Membership, Project, Role
-from accounts.services import make_service_account
+from accounts.services import create_team, give_role, make_service_account, remove_member
 from portal import limits
 from tests.factories import PASSWORD
 
@@ -213,6 +214,26 @@ def test_only_roles_that_the_viewer_may_give_are_offered(as_, lead, root, team):
     assert '<option value="finance"' in page
     assert '<option value="operator"' not in page
     assert '<option value="operator"' in as_(root).get("/teams/vision/members/").content.decode()
+
+
+def test_the_list_says_what_ones_part_in_a_team_is(as_, root, alice, bob, lead, team, other_team):
+    def parts(user):
+        page = as_(user).get("/teams/").content.decode()
+        return re.findall(r'data-l="role">([^<]*)<', page)
+
+    create_team(actor=lead, name="Below", parent=team)
+    give_role(actor=root, user=bob, role="auditor")
+    remove_member(actor=root, team=team, user=bob)
+    Membership.objects.filter(team__slug="below").delete()
+    assert parts(alice) == ["Member"]
+    assert sorted(parts(lead)) == ["Lead", "Leads a team above"]
+    assert parts(bob) == ["–", "–", "–"]
+    Membership.objects.filter(user=root, team=other_team).delete()
+    assert sorted(parts(root)) == ["Administrator", "Administrator", "Lead"]
+    client = as_(root)
+    client.post(reverse("preview"), {"role": "finance", "team": "vision"})
+    page = client.get("/teams/").content.decode()
+    assert re.findall(r'data-l="role">([^<]*)<', page) == ["Finance"]
 
 
 def test_beside_a_new_token_the_form_of_accounts_makes_an_account(as_, lead, team):
