@@ -97,6 +97,8 @@ CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache",
         "LOCATION": "trainyard_cache",
+        # Beyond so many rows it forgets counts that still hold; Django's own bound is 300.
+        "OPTIONS": {"MAX_ENTRIES": 20_000},
     }
 }
 

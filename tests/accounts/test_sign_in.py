@@ -85,6 +85,15 @@ def test_another_host_gives_no_more_tries_and_another_address_keeps_its_own(clie
     assert sign_in(elsewhere, "alice").url == "/"
 
 
+def test_attempts_under_other_names_push_out_none(client, alice):
+    for _ in range(5):
+        sign_in(client, "alice", "wrong")
+    for number in range(1000):
+        cache.set(f"name-{number}", [0.0])
+    sign_in(client, "alice")
+    assert client.get("/").status_code == 302
+
+
 def test_nobody_signs_up_alone(client, root):
     form = {"username": "eve", "email": "eve@example.org", "password1": PASSWORD}
     page = client.post(reverse("account_signup"), form | {"password2": PASSWORD})
