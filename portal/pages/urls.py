@@ -173,7 +173,7 @@ view_urls = [
 ]
 
 # Signing in and out, and one's password. Not allauth's page of e-mail addresses: an address that
-# nobody has proven would let its owner in, and people change theirs with an administrator.
+# nobody has proven would let its owner in.
 _ACCOUNT_NAMES = {
     "account_logout",
     "account_inactive",

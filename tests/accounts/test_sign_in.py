@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.core import mail
 from django.core.cache import cache
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -144,6 +146,13 @@ def test_without_a_mail_server_the_page_is_the_same_for_all(client, alice, monke
     monkeypatch.setattr(mail.EmailMessage, "send", away)
     answer = client.post(reverse("account_reset_password"), {"email": address})
     assert (answer.status_code, answer.url) == (302, reverse("account_reset_password_done"))
+
+
+def test_an_administrator_sets_a_password_on_the_machine(client, alice, monkeypatch):
+    new = "a much longer secret"
+    monkeypatch.setattr("getpass.getpass", lambda **_more: new)
+    call_command("changepassword", "alice", stdout=StringIO())
+    assert sign_in(client, "alice", new).url == "/"
 
 
 def test_a_changed_password_leads_home(client, alice):

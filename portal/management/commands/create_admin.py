@@ -14,7 +14,7 @@ from accounts.services import create_first_administrator
 
 
 class Command(BaseCommand):
-    """Refused once there is an administrator; further ones are made in the admin pages."""
+    """Refused once there is an administrator; administrators give the role to further ones."""
 
     help = "Create the first administrator. The password is asked for, or comes from a variable."
 
