@@ -10,7 +10,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.errors import Conflict, Invalid
+from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import Invitation, Role, Team, User
 from accounts.permissions import check_role, on_behalf_of
 from accounts.secrets import hash_secret
@@ -29,7 +29,8 @@ def invite(
 ) -> tuple[Invitation, str]:
     """An invitation and its secret, which is shown or mailed once and never stored.
 
-    It takes the place of an open one for the same address.
+    It takes the place of an open one for the same address that the actor may withdraw; Invalid
+    for another.
     """
     check_role(actor, team, role)
     now = now or timezone.now()
@@ -44,6 +45,7 @@ def invite(
         accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now
     )
     for older in still_open.filter(email__iexact=email).order_by("pk"):
+        _check_older(actor, older)
         _withdraw(actor, older, now, reason="Another one for the same address takes its place.")
     if still_open.count() >= MAX_OPEN:
         raise Invalid(
@@ -66,6 +68,18 @@ def invite(
         on_behalf_of=on_behalf_of(actor, "manage_team", team),
     )
     return invitation, secret
+
+
+def _check_older(actor: User, older: Invitation) -> None:
+    try:
+        check_role(actor, older.team, older.role)
+    except Forbidden:
+        role = older.get_role_display().lower()
+        raise Invalid(
+            f"This address has an open invitation as {role}, which you may not withdraw. Ask who "
+            "sent it.",
+            field="email",
+        ) from None
 
 
 def _invitation(invitation: Invitation) -> Subject:

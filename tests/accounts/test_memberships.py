@@ -64,6 +64,16 @@ def test_only_leads_change_members(request, team, bob, who):
     assert not Invitation.objects.exists()
 
 
+def test_a_lead_takes_the_place_of_no_invitation_that_only_operators_withdraw(root, lead, team):
+    _, secret = invite(actor=root, team=team, email="c@example.org", role="operator")
+    with pytest.raises(Invalid, match="open invitation as operator") as refused:
+        invite(actor=lead, team=team, email="C@example.org")
+    assert refused.value.field == "email"
+    assert get_open_invitation(secret).role == "operator"
+    invite(actor=root, team=team, email="c@example.org")
+    invite(actor=lead, team=team, email="c@example.org")
+
+
 def test_only_operators_make_and_unmake_operators(root, lead, team, bob):
     for act in (
         lambda: change_role(actor=lead, team=team, user=bob, role=Role.OPERATOR),
