@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from portal.reports.books.figures import report_figure
+from portal.reports.books.pivots import groups_of
 from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.frame import Ask
 from scheduler.selectors.books.slugs.budgets import _forecast
@@ -56,6 +58,16 @@ def test_a_budget_that_begins_later_is_charged_for_its_own_days_alone(root, yard
     now_s = int(at(DAY_S).timestamp())
     # From Saturday the 28th on: no Friday.
     assert forecasts(root, "2026-11", now_s)[later.pk] == (0, 0, 0)
+
+
+def test_budgets_within_each_other_are_drawn_one_by_one_and_not_added_up(root, yard, team, project):
+    months = {"valid_from": NOVEMBER, "valid_until": DECEMBER, "now": at(DAY_S)}
+    for owner in (team, project):
+        set_budget(actor=root, owner=owner, gpu_hours=100, **months)
+    report, sheet = open_report(root, "budget-actual", Ask("2026-11"))
+    assert not sheet.totals and not groups_of(report)
+    (bars,) = report_figure(report, sheet)["data"]
+    assert dict(zip(bars["y"], bars["x"], strict=True)) == {team.slug: 2, project.path: 2}
 
 
 def test_a_forecast_until_the_year_9999_takes_weeks_at_once():

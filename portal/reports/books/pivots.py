@@ -25,7 +25,7 @@ from scheduler.selectors.books.frame import (
 
 _GROUPED = frozenset({Form.TEXT, Form.DAY})
 _MOST_ACROSS = 24
-_TOO_LONG = "This report is too long to be grouped."
+_TOO_LONG = "This report is too long to be grouped, or nothing in it adds up."
 _Sum = dict[tuple[Cell, ...], Cell]
 
 
@@ -39,8 +39,9 @@ class Pivot:
 
 
 def groups_of(report: Report) -> list[Column]:
-    """The columns its rows can be taken together by; none for what is longer than memory."""
-    if report.is_streamed:
+    """The columns its rows can be taken together by; none for what is longer than memory, and where
+    nothing adds up."""
+    if report.is_streamed or not figures_of(report):
         return []
     return [c for c in report.columns if c.form in _GROUPED and c.name != "currency"]
 

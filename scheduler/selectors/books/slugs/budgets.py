@@ -34,6 +34,7 @@ _TRAILING_DAYS = 28
 # Budgets asked for in one statement; SQLite unites 500 questions at most.
 _AT_ONCE = 200
 _HELD_BY = Drill("segments", {"team": "team", "project": "project"}, {"bucket": "allocated"})
+# A project's budget lies within its team's, and that within its parent's: nothing adds up.
 _BUDGETS = (
     Column("budget", "Budget", Form.COUNT),
     Column("team", "Team"),
@@ -41,9 +42,9 @@ _BUDGETS = (
     Column("valid_from", "From", Form.MOMENT),
     Column("valid_until", "Until", Form.MOMENT),
     Column("enforcement", "At the limit"),
-    Column("budget_gpu_seconds", "Budget h", Form.SECONDS, is_summed=True),
-    Column("actual_gpu_seconds", "Actual h", Form.SECONDS, is_summed=True, drill=_HELD_BY),
-    Column("committed_gpu_seconds", "Committed h", Form.SECONDS, is_summed=True),
+    Column("budget_gpu_seconds", "Budget h", Form.SECONDS),
+    Column("actual_gpu_seconds", "Actual h", Form.SECONDS, drill=_HELD_BY),
+    Column("committed_gpu_seconds", "Committed h", Form.SECONDS),
     Column("forecast_low_gpu_seconds", "Forecast low h", Form.SECONDS),
     Column("forecast_gpu_seconds", "Forecast h", Form.SECONDS),
     Column("forecast_high_gpu_seconds", "Forecast high h", Form.SECONDS),
@@ -229,6 +230,6 @@ REPORTS = (
     Report(
         "budget-actual", "Budget against actual", "What is spent, committed and to be expected.",
         "account × budget", _BUDGETS, Who.BOOKS | Who.TEAMS, _budget_actual,
-        frozenset({"team", "project"}), ("team", "actual_gpu_seconds"),
+        frozenset({"team", "project"}), ("project", "actual_gpu_seconds"),
     ),
 )  # fmt: skip
