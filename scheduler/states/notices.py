@@ -59,13 +59,14 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
     ),
     NoticeKind.REQUEST_WAITING: NoticeRule(
         "Request waits for you",
-        "Somebody asks for quota or money, or wants to cancel many jobs, and you may decide.",
+        "Somebody asks for quota or money, wants to cancel many jobs, or disputes a statement, and "
+        "you may decide.",
         "report",
         True,
     ),
     NoticeKind.REQUEST_DECIDED: NoticeRule(
         "Request answered",
-        "What you asked for was decided, sent back to you, or comes to its end.",
+        "What you asked for or disputed was decided, sent back to you, or comes to its end.",
         "quota",
         True,
     ),

@@ -13,7 +13,7 @@ from accounts.models import AuditEvent
 from accounts.services import give_role
 from portal.bench.money.repeating import repeat_month
 from scheduler.ledger.periods import Month
-from scheduler.models import OutboundMail, Statement, StatementEvent
+from scheduler.models import Notification, OutboundMail, Statement, StatementEvent
 from scheduler.selectors.books.catalogue import REPORTS, reports_for
 from scheduler.services.sharing.budgets import set_budget
 from tests import factories
@@ -152,10 +152,17 @@ def test_a_statement_is_sent_disputed_answered_and_settled(client, root, clerk, 
     act(clerk, "dispute", 403, text="mine")
     act(lead, "dispute", text="the node was down")
     act(lead, "dispute", 409, text="again")
+    told = Notification.objects.filter(kind="request_waiting", path=address)
+    assert {row.person for row in told} == {clerk, root}
+    assert {row.text for row in told} == {"the node was down"}
     act(clerk, "settle", 409)
     page = client.get(address).content.decode()
     assert "the node was down" in page and "disputed" in page
+    assert "1 disputed statement waits for an answer" in client.get("/finance/").content.decode()
     act(clerk, "answer", text="credited as an adjustment")
+    assert "for an answer" not in client.get("/finance/").content.decode()
+    (row,) = Notification.objects.filter(kind="request_decided", path=address)
+    assert (row.person, row.text) == (lead, "credited as an adjustment")
     act(clerk, "answer", 409, text="again")
     act(clerk, "settle")
     act(lead, "dispute", 409, text="late")

@@ -8,7 +8,16 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, F, FilteredRelation, Q, QuerySet, Subquery
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    FilteredRelation,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)
 
 from accounts.errors import Forbidden
 from accounts.models import User
@@ -16,7 +25,15 @@ from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.periods import Month, PeriodState
-from scheduler.models import Adjustment, Budget, Period, Reconciliation, Statement
+from scheduler.models import (
+    Adjustment,
+    Budget,
+    Period,
+    Reconciliation,
+    Statement,
+    StatementEvent,
+)
+from scheduler.models.money.disputes import StatementStep
 from scheduler.money import from_steps
 from scheduler.selectors.books.desk import require_reader
 from scheduler.selectors.books.scope import Scope
@@ -47,7 +64,7 @@ class MonthRow:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`is_bookkeeper` tells whether totals and open matters are in it; `has_older` whether there
-    are months before those.
+    are months before those. `disputes`: statements whose dispute nobody has answered.
     """
 
     is_bookkeeper: bool
@@ -55,6 +72,7 @@ class Overview:
     months: Sequence[MonthRow]
     has_older: bool
     open_adjustments: int
+    disputes: int
 
 
 def books_overview(viewer: User, now: datetime) -> Overview:
@@ -62,7 +80,11 @@ def books_overview(viewer: User, now: datetime) -> Overview:
     keeps = can(viewer, "read_books", None)
     current = str(Month.of(int(now.timestamp())))
     last = FilteredRelation("closes", condition=Q(closes__version=F("version")))
-    found = Period.objects.annotate(last=last, waiting=_waiting()).annotate(
+    waits = {
+        "waiting": _counted(_undecided(), "decided_at"),
+        "disputed": _counted(_disputed(), "step"),
+    }
+    found = Period.objects.annotate(last=last, **waits).annotate(
         control=F("last__control"), ended=F("last__closed_at"), found=F("last__findings")
     )
     rows = list(found.order_by("-name")[: _MONTHS + 1])
@@ -71,20 +93,28 @@ def books_overview(viewer: User, now: datetime) -> Overview:
         blank = Period(name=current, state=PeriodState.OPEN, currency=load_conf().currency)
         ahead = _closes_at(blank)
         months.insert(0, MonthRow(current, blank.state, 0, blank.currency, None, None, (), ahead))
-    waiting = 0
+    waiting, disputes = 0, 0
     if keeps:
+        # Without months there is no statement either.
         waiting = (rows[0].waiting or 0) if rows else _undecided().count()
-    return Overview(keeps, current, months, len(rows) > _MONTHS, waiting)
+        disputes = (rows[0].disputed or 0) if rows else 0
+    return Overview(keeps, current, months, len(rows) > _MONTHS, waiting, disputes)
 
 
 def _undecided() -> QuerySet[Adjustment]:
     return Adjustment.objects.filter(decided_at__isnull=True)
 
 
-def _waiting() -> Subquery:
-    """How many amounts by hand nobody has decided on, beside each month."""
-    counted = _undecided().order_by().values("decided_at").annotate(n=Count("pk")).values("n")
-    return Subquery(counted)
+def _disputed() -> QuerySet[StatementEvent]:
+    """Disputes that nothing but a mail came after."""
+    later = StatementEvent.objects.filter(statement=OuterRef("statement"), pk__gt=OuterRef("pk"))
+    answered = Exists(later.exclude(step=StatementStep.SENT))
+    return StatementEvent.objects.filter(~answered, step=StatementStep.DISPUTED)
+
+
+def _counted(rows: QuerySet[Any], alike: str) -> Subquery:
+    """How many there are, beside each month; `alike` is the same in all of them."""
+    return Subquery(rows.order_by().values(alike).annotate(n=Count("pk")).values("n"))
 
 
 def _row(row: Any, keeps: bool) -> MonthRow:

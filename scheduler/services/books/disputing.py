@@ -6,6 +6,7 @@ which two people agree on as always.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.db import transaction
@@ -19,6 +20,8 @@ from scheduler.models import OutboundMail, Period, Statement, StatementEvent
 from scheduler.models.money.disputes import StatementStep
 from scheduler.services.books.posting import require_bookkeeper
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.inbox.telling import News, tell
+from scheduler.states import NoticeKind
 
 _MOST = 1000
 
@@ -55,21 +58,29 @@ def send_statement(*, actor: User, number: int, now: datetime | None = None) -> 
 def dispute_statement(
     *, actor: User, number: int, text: str, now: datetime | None = None
 ) -> StatementEvent:
-    """Say what is not right; for those who lead the team. Raises Forbidden, Invalid, Conflict."""
+    """Say what is not right; for those who lead the team. Who keeps the books is told.
+
+    Raises Forbidden, Invalid, Conflict.
+    """
     statement = _locked(number)
     team = _team(statement)
     if team is None or not can(actor, "manage_team", team):
         raise Forbidden("Only those who lead the team dispute its statements.")
     if standing_of(statement) in (StatementStep.DISPUTED, StatementStep.SETTLED):
         raise Conflict(f"It is {standing_of(statement)} already.")
-    return _written(actor, statement, StatementStep.DISPUTED, _said(text), now)
+    event = _written(actor, statement, StatementStep.DISPUTED, _said(text), now)
+    keepers = people_who_can("keep_books", None).exclude(pk=actor.pk)
+    title = f"Statement {number} of {team} is disputed: answer it"
+    _tell(keepers, NoticeKind.REQUEST_WAITING, title, event)
+    return event
 
 
 @transaction.atomic
 def answer_dispute(
     *, actor: User, number: int, text: str, now: datetime | None = None
 ) -> StatementEvent:
-    """Say what came of a dispute; by those who keep the books, not by who disputed it."""
+    """Say what came of a dispute; by those who keep the books, not by who disputed it, who is
+    told."""
     require_bookkeeper(actor)
     statement = _locked(number)
     last = _last(statement)
@@ -77,7 +88,11 @@ def answer_dispute(
         raise Conflict("It is not disputed.")
     if last.by_id == actor.pk:
         raise Forbidden("You disputed it; another person has to answer.")
-    return _written(actor, statement, StatementStep.ANSWERED, _said(text), now)
+    event = _written(actor, statement, StatementStep.ANSWERED, _said(text), now)
+    if last.by is not None:
+        title = f"What you disputed of statement {number} was answered"
+        _tell([last.by], NoticeKind.REQUEST_DECIDED, title, event)
+    return event
 
 
 @transaction.atomic
@@ -109,6 +124,25 @@ def _locked(number: int) -> Statement:
     statement = Statement.objects.select_related("close__period").get(number=number)
     Period.objects.select_for_update().get(pk=statement.close.period_id)
     return statement
+
+
+def _tell(people: Iterable[User], kind: NoticeKind, title: str, event: StatementEvent) -> None:
+    number = event.statement.number
+    tell(
+        [
+            News(
+                person_id=person.pk,
+                kind=kind,
+                subject=f"statement:{number}",
+                title=title,
+                text=event.text,
+                path=f"/finance/statements/{number}/",
+                key=f"statement:{number}:{event.pk}",
+            )
+            for person in people
+        ],
+        now=event.at,
+    )
 
 
 def _team(statement: Statement) -> Team | None:
