@@ -111,15 +111,20 @@ def _refuse_outside(rate: Rate) -> None:
         raise Invalid("Its card does not live that long; choose a time within.", field="valid_from")
 
 
+def keep_within_card(rate: Rate) -> None:
+    """Let a rate without an end end with its card; raises Invalid for one that leaves it."""
+    _refuse_outside(rate)
+    if rate.valid_until is None and rate.card is not None:
+        rate.valid_until = rate.card.valid_until
+
+
 def make_room(actor: User, rate: Rate) -> None:
     """End the rate before where this one begins, and this one where the next begins.
 
     A restatement ends nothing: it goes before what holds already, for as long as its card lives.
     """
     if rate.is_restatement:
-        _refuse_outside(rate)
-        if rate.valid_until is None and rate.card is not None:
-            rate.valid_until = rate.card.valid_until
+        keep_within_card(rate)
         return
     refuse_overlap(rate)
     if rate.valid_until is not None:

@@ -16,6 +16,7 @@ from accounts.services.rate_ends import (
     check_currency,
     check_span,
     decided_already,
+    keep_within_card,
     lock_card,
     make_room,
     open_card,
@@ -146,7 +147,10 @@ def propose_rate(
         )
     rate.decision = RateDecision.DRAFT if is_draft else RateDecision.PROPOSED
     rate.proposed_by = actor
-    if not restate:
+    if restate:
+        # What it moves is counted before it is approved: to its end.
+        keep_within_card(rate)
+    else:
         refuse_overlap(rate)
     rate.is_restatement, rate.reason = restate, reason.strip()[:255]
     return _recorded(actor, "rate.propose", _stored(rate))

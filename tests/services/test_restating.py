@@ -9,14 +9,14 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from accounts.models import Rate
+from accounts.models import Rate, RateCard
 from accounts.services import propose_rate
 from scheduler.models import Attempt, LedgerEntry, PricePreview, UsageLine
 from scheduler.services import books
-from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.states import EndReason
 from tests import scenes
-from tests.scenes import NOON
+from tests.scenes import NOON, at
 from tests.services.test_books import DECEMBER, clerk, close, yard
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +63,24 @@ def test_what_is_shown_is_what_a_correction_posts(root, clerk, restated, team, p
     assert owed() == {m["account"]: Decimal(m["change"]) for m in shown.moves}
     with pytest.raises(Conflict, match="approved already"):
         books.preview_price(actor=root, rate=restated)
+
+
+def test_on_a_card_with_an_end_it_moves_nothing_behind_that(root, clerk, yard, team, project):
+    close(root)
+    card = RateCard.objects.create(
+        name="Autumn", team=team, currency="EUR", decision="approved", valid_until=at(3_600)
+    )
+    price = {"device_model": scenes.MODEL, "price_per_gpu_hour": Decimal(3), "card": card}
+    with pytest.raises(Invalid, match="does not live that long"):
+        propose_rate(actor=clerk, valid_from=at(3_600), restate=True, reason="late", **price)
+    rate = propose_rate(actor=clerk, valid_from=NOON, restate=True, reason="contract", **price)
+    shown = books.preview_price(actor=root, rate=rate)
+    # The first of two hours at 3 instead of 3.60.
+    (mine,) = (move["change"] for move in shown.moves if move["name"] == project.path)
+    assert mine == "-0.6"
+    books.approve_price(actor=root, rate=rate, seen=shown.pk)
+    books.correct_period(actor=root, period="2026-11", reason="contract", now=DECEMBER)
+    assert owed() == {move["account"]: Decimal(move["change"]) for move in shown.moves}
 
 
 def test_who_approves_decides_upon_the_books_as_shown(root, restated, team):
