@@ -37,6 +37,12 @@ class ChargeKind(StrEnum):
     REFUND = "refund"
 
 
+def is_recovery(sku: str) -> bool:
+    """Whether an entry's SKU stands for what was missing to a pool's cost: `pool id:cost-recovery`,
+    where all others begin with a model of GPU."""
+    return sku.endswith(f":{ChargeKind.COST_RECOVERY}")
+
+
 # Kinds that the general price of a flavour covers; shares need a price of their own.
 _GENERAL = frozenset(
     {ChargeKind.RUN, ChargeKind.RUN_BORROWED, ChargeKind.OVERHEAD, ChargeKind.UNREACHABLE}

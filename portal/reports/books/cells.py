@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from portal.templatetags import measures
 from portal.templatetags.measures import price_text, shortest
+from scheduler.ledger.rating import is_recovery
 from scheduler.selectors.books.frame import Cell, Column, Form
 
 # Columns whose texts are the code's own words.
@@ -56,6 +57,8 @@ def short_text(name: str, text: str) -> str:
         return measures.device_short_name(text)
     if name == "sku":
         flavour, _, kind = text.rpartition(":")
+        if is_recovery(text):
+            return f"pool {flavour}, {kind}"
         return f"{measures.device_short_name(flavour)}, {kind}" if flavour else text
     return text.replace("_", " ") if name in _WORDS else text
 

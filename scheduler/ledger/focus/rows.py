@@ -209,9 +209,12 @@ def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row
     is_late = entry.kind is EntryKind.CREDIT and entry.service_period != str(issuer.month)
     corrects = entry.service_period if is_correction or is_late else None
     month = Month.parse(corrects) if corrects else issuer.month
+    # A correction is of the category of what it corrects.
+    kind = _CORRECTED.get(entry.sku.rpartition(":")[2], entry.kind) if is_correction else entry.kind
+    category = _CATEGORIES.get(kind, "Adjustment")
     row = _common(issuer, amount, owner, booked)
     row |= {
-        "ChargeCategory": "Usage" if is_correction else _CATEGORIES.get(entry.kind, "Adjustment"),
+        "ChargeCategory": category,
         "ChargeClass": "Correction" if corrects else None,
         "ChargeDescription": entry.reason or _DESCRIPTIONS.get(entry.kind, str(entry.kind)),
         "ChargeFrequency": "One-Time",
@@ -221,7 +224,7 @@ def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row
         "x_CorrectsEntryId": str(booked.corrects) if booked.corrects else None,
         "x_CorrectsPeriod": corrects,
     }
-    if is_correction:
+    if category == "Usage":
         price = plain_text(entry.unit_price)
         row |= {
             "ConsumedQuantity": str(seconds),
@@ -240,7 +243,11 @@ def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row
     return row
 
 
-_CATEGORIES = {EntryKind.CREDIT: "Credit"}
+_CATEGORIES = {EntryKind.CREDIT: "Credit", EntryKind.CORRECTION: "Usage"}
+_CORRECTED = {
+    str(ChargeKind.COST_RECOVERY): EntryKind.COST_RECOVERY,
+    str(ChargeKind.REFUND): EntryKind.CREDIT,
+}
 _DESCRIPTIONS = {EntryKind.ROUNDING: "Rounding"}
 
 

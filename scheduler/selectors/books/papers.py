@@ -16,7 +16,8 @@ from accounts.permissions import can
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.exact import ZERO, gpu_hours, total
 from scheduler.ledger.periods import Month
-from scheduler.models import Statement, StatementEvent, StatementLine
+from scheduler.ledger.rating import is_recovery
+from scheduler.models import Pool, Statement, StatementEvent, StatementLine
 from scheduler.models.money.disputes import StatementStep
 from scheduler.selectors.books.frame import Check
 from scheduler.selectors.books.months import effect_of
@@ -155,7 +156,9 @@ def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperP
     lines: dict[str, list[PaperLine]] = {}
     paths: dict[str, str] = {}
     parts = StatementLine.objects.filter(statement=statement).select_related("entry")
-    for part in parts.order_by("entry__number"):
+    found = list(parts.order_by("entry__number"))
+    pools = _pools_named([part.entry.sku for part in found])
+    for part in found:
         effect = effect_of(part.entry)
         place = scope.place(effect.account)
         name = place.project or place.team or place.account
@@ -165,7 +168,7 @@ def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperP
             PaperLine(
                 entry=part.entry.number,
                 kind=part.entry.kind,
-                flavour=part.entry.sku.rpartition(":")[0],
+                flavour=pools.get(part.entry.sku, part.entry.sku.rpartition(":")[0]),
                 meter=part.entry.sku.rpartition(":")[2],
                 rate=str(part.entry.rate_id or ""),
                 note=part.entry.reason,
@@ -176,6 +179,13 @@ def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperP
             )
         )
     return tuple(
-        PaperProject(name, paths.get(name, ""), tuple(found), total(line.billed for line in found))
-        for name, found in sorted(lines.items())
+        PaperProject(name, paths.get(name, ""), tuple(own), total(line.billed for line in own))
+        for name, own in sorted(lines.items())
     )
+
+
+def _pools_named(skus: list[str]) -> dict[str, str]:
+    """By SKU the pool whose cost it recovers; a statement where there is one."""
+    pools = {sku: int(sku.partition(":")[0]) for sku in skus if is_recovery(sku)}
+    names = dict(Pool.objects.filter(pk__in=pools.values()).values_list("pk", "name"))
+    return {sku: f"pool {names[pk]}" for sku, pk in pools.items() if pk in names}

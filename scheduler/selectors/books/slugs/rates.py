@@ -10,6 +10,7 @@ from django.db.models import Sum
 
 from scheduler.ledger.entries import ROUNDING
 from scheduler.ledger.exact import EXACT, ZERO, total
+from scheduler.ledger.rating import is_recovery
 from scheduler.models import LedgerEntry, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
@@ -81,8 +82,8 @@ def _rate_variance(ask: Ask, scope: Scope) -> Sheet:
     ]
     sums = totals_of(_VARIANCE, rows)
     shown = EXACT.add(Decimal(sums["charged"]), Decimal(sums["platform"]))
-    used = total(e.amount for e in found if e.entry.sku)
-    rest = total(e.amount for e in found if not e.entry.sku and ROUNDING not in e.account)
+    used = total(e.amount for e in found if _is_priced(e))
+    rest = total(e.amount for e in found if not _is_priced(e) and ROUNDING not in e.account)
     owed = total(e.amount for e in found)
     checks = [
         Check("charged equals ledger", shown, used, books.currency),
@@ -95,10 +96,15 @@ def _rate_variance(ask: Ask, scope: Scope) -> Sheet:
     )  # fmt: skip
 
 
+def _is_priced(effect: Effect) -> bool:
+    """Whether it is of a model of GPU: what is missing to a pool's cost is of a whole pool."""
+    return bool(effect.entry.sku) and not is_recovery(effect.entry.sku)
+
+
 def _by_sku(found: list[Effect]) -> dict[str, _Sku]:
     grouped: dict[str, list[Effect]] = {}
     for effect in found:
-        if effect.entry.sku:
+        if _is_priced(effect):
             grouped.setdefault(effect.entry.sku, []).append(effect)
     return {
         sku: _Sku(

@@ -26,6 +26,7 @@ from scheduler.ledger.entries import (
 from scheduler.ledger.exact import EXACT, ZERO, plain
 from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month, PeriodState
+from scheduler.ledger.rating import ChargeKind
 from scheduler.models import Asset, LedgerEntry, Period, TermsDecision
 from scheduler.models import Recovery as Mode
 from scheduler.selectors.books.chain import chained
@@ -123,7 +124,7 @@ def recover(
         parts, remarks = to_recover(state)
         findings += remarks
         for account, amount in parts.items():
-            tallies.by_key[BookKey(account, f"{pool}:cost-recovery", "")] = Tally(
+            tallies.by_key[BookKey(account, f"{pool}:{ChargeKind.COST_RECOVERY}", "")] = Tally(
                 ZERO, amount=amount
             )
         notes.append(_note(state))
