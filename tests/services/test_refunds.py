@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from scheduler.ledger.exact import total
 from scheduler.ledger.focus import rules as focus_rules
 from scheduler.models import Attempt, Job, LedgerEntry, Node, UsageLine
 from scheduler.selectors.books.catalogue import open_report
@@ -51,7 +52,9 @@ def test_what_a_preemption_threw_away_is_credited_if_the_terms_say_so(
     Attempt.objects.filter(pk=saved.pk).update(checkpoint_at=at(13_300))
     ran(alice, project, yard.node(2), 10_000, 13_600, EndReason.PREEMPTED)
     books.propose_terms(actor=root, pool=yard.pool, refund_s=600)
+    trial = books.try_period(actor=root, period="2026-11", now=DECEMBER)
     closed = close(root)
+    assert trial.used == total(line.amount for line in UsageLine.objects.all()) == 18
     assert credited() == [(f"team:{team.pk}", Decimal("0.9"))]
     assert statements(closed)[f"team:{team.pk}"] == 720 + 720 - 90
     assert not UsageLine.objects.filter(gpu_seconds__lt=0).exists()

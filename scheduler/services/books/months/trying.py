@@ -60,7 +60,8 @@ def try_period(*, actor: User, period: str, now: datetime | None = None) -> Tria
     counted = count_month(month, row)
     earlier = [f for each in months_that_lost(month) for f in count_month(*each).findings]
     blocked = blocking([*found, *counted.findings, *earlier])
-    tallies = counted.tallies.by_key.values()
+    # What has no lines is no use: what goes back, and what a pool has cost beyond it.
+    tallies = [tally for tally in counted.tallies.by_key.values() if tally.lines]
     return Trial(
         month=str(month),
         blocked=tuple(blocked),
