@@ -88,6 +88,22 @@ def test_a_file_that_changed_meanwhile_is_dropped_with_the_reason(cluster, attem
     assert not default_storage.exists(row.part_path(0))
 
 
+def test_a_file_of_which_a_stored_part_is_gone_is_sent_anew(cluster, attempt, alice):
+    """As after a restore of older files: repeated, the last part would fail for ever."""
+    content = b"a" * OUTPUT_PART + b"tail"
+    who = {"node": cluster.node(1), "fence": attempt.pk, "rank": 0}
+    entry = OutputEntry("model.pt", len(content), hashlib.sha256(content).hexdigest())
+    [wish] = take_output_list(**who, found=OutputList((entry,)), now=NOON).wanted
+    append_output(**who, number=wish.number, offset=0, part=content[:OUTPUT_PART])
+    row = OutputFile.objects.get()
+    default_storage.delete(row.part_path(0))
+    with pytest.raises(LogGap) as gap:
+        append_output(**who, number=wish.number, offset=OUTPUT_PART, part=b"tail")
+    assert gap.value.expected == 0
+    kept = write_output(cluster.node(1), attempt, "model.pt", content)
+    assert kept.completed_at and b"".join(read_parts(kept)) == content
+
+
 def test_caps_and_refusals_are_told_by_name(cluster, attempt, alice, settings):
     settings.TRAINYARD = {
         **settings.TRAINYARD,

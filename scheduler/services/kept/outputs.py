@@ -95,7 +95,8 @@ def append_output(
 
     Parts come in order, all but the last OUTPUT_PART bytes long; a repeated one changes nothing.
     With the last one the whole is read back: a file without the digest it was listed with is
-    dropped, with the reason. Raises NotFound, LogGap, Invalid or Conflict (`output_changed`).
+    dropped, with the reason, and one of which a part is gone begins anew. Raises NotFound, LogGap,
+    Invalid or Conflict (`output_changed`).
     """
     placement = _placement_of(node, fence, rank)
     row = OutputFile.objects.filter(pk=number, job=placement.attempt.job_id, rank=rank).first()
@@ -150,8 +151,16 @@ def _drop_bytes(rows: Iterable[OutputFile]) -> None:
 
 def _conclude(row: OutputFile, now: datetime) -> None:
     digest = hashlib.sha256()
-    for piece in read_parts(row):
-        digest.update(piece)
+    try:
+        for piece in read_parts(row):
+            digest.update(piece)
+    except FileNotFoundError as problem:
+        # Lost with the store, as after a restore of older files; its node has the file yet.
+        logger.warning("output %s of job %d is asked for anew: %s", row.name, row.job_id, problem)
+        row.stored = row.size
+        _drop_bytes([row])
+        OutputFile.objects.filter(pk=row.pk).update(stored=0)
+        raise LogGap(0) from None
     if digest.hexdigest() == row.digest:
         OutputFile.objects.filter(pk=row.pk).update(stored=row.size, completed_at=now)
         events.publish_on_commit(f"job:{row.job_id}", "outputs")
