@@ -3,7 +3,9 @@
 A bucket holds what may come at once and fills evenly. The buckets are shared by all web processes,
 in the Valkey or Redis that Channels and Celery use; while it is away each process counts for itself
 (decision 195). What nodes call, and what callers without a good token do, each process counts for
-itself: they are many, and a limit some times as high stops a program that runs wild as well.
+itself: they are many, and a limit some times as high stops a program that runs wild as well. The
+latter are counted at the API alone: behind one address may be many nodes, and one among them whose
+token is no longer good must keep no other out.
 """
 
 from __future__ import annotations
