@@ -2,7 +2,8 @@
 
 A view that has nothing new returns its reply `on_hold`; the reply is then made anew at every hint
 on the topic, and at least every two seconds, until it is no longer on hold or time is up. Each
-time the whole view runs, so a right that was taken away ends the wait.
+time the whole view runs, so a right that was taken away ends the wait. As that costs what a call
+costs and is counted as none, of one person's calls so many are held at once and no more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from scheduler import events
 MAX_WAIT_S = 60
 # On a request: the limit of calls knows it.
 COUNTED = "is_counted"
+# Of one person in one process; the next one is answered at once, as if it had not asked to wait.
+MOST_HELD = 50
+# For the schema.
+HELD = f"Beyond {MOST_HELD} held calls of yours the next is answered at once."
 _LOOK_EVERY_S = 1.0
 Standing = TypeVar("Standing")
 
@@ -36,6 +41,26 @@ class Hold:
 
     topic: str
     timeout_s: float
+
+
+class HeldCalls:
+    """How many calls of each person are held."""
+
+    def __init__(self) -> None:
+        self._held: Counter[int] = Counter()
+
+    @contextmanager
+    def one(self, person_id: int) -> Iterator[bool]:
+        """A call of this person; whether it may be held in the block."""
+        may_hold = self._held[person_id] < MOST_HELD
+        self._held[person_id] += may_hold
+        try:
+            yield may_hold
+        finally:
+            self._held -= Counter({person_id: int(may_hold)})
+
+
+_held_calls = HeldCalls()
 
 
 class HeldNodes(Generic[Standing]):
@@ -126,7 +151,10 @@ def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
             reply = await call(request, kwargs)
             return getattr(reply, "hold", None) is None
 
-        await events.wait_for_topic(hold.topic, is_due, hold.timeout_s)
+        # The framework has put the caller there, also of a call with a token.
+        with _held_calls.one(request.user.pk or 0) as may_hold:
+            if may_hold:
+                await events.wait_for_topic(hold.topic, is_due, hold.timeout_s)
         return reply
 
     # How the schema finds the view behind it.

@@ -102,7 +102,7 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     patience = Patience()
     while True:
-        left = _left_s(deadline)
+        left, asked = _left_s(deadline), time.monotonic()
         try:
             job: dict[str, Any] = api.get(f"/jobs/{number}/", wait_s=min(HOLD_JOB_S, left))
         except Failure as failure:
@@ -118,13 +118,18 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
             raise Failure(
                 f"Job {number} is still {job['state']} after {timeout_s:g} s.", code=TIMED_OUT
             )
-        if left < 1:
-            time.sleep(0.1)
+        _rest(asked, min(1.0, max(0.1, _left_s(deadline))))
 
 
 def _left_s(deadline: float | None) -> float:
     """Seconds until then, 0 afterwards; without an end where there is none."""
     return math.inf if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _rest(asked: float, most_s: float = 1.0) -> None:
+    """Wait where a call was answered at once with nothing new, as one too many to be held is."""
+    if time.monotonic() - asked < 1:
+        time.sleep(most_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,7 @@ def follow(
     patience = Patience()
     current, offset = place.attempt, place.offset
     while True:
+        asked = time.monotonic()
         try:
             reply = _piece(api, number, current, rank, offset, wait_s=HOLD_LOG_S)
         except Failure as failure:
@@ -195,6 +201,8 @@ def follow(
         writer.write(reply.content)
         offset = int(reply.headers["X-Log-Next"])
         if reply.headers["X-Log-Complete"] != "1":
+            if not reply.content:
+                _rest(asked)
             continue
         writer.end()
         following = None if stays else _next_attempt(api, number, current or 0, patience)
@@ -208,6 +216,7 @@ def _next_attempt(api: Api, number: int, current: int, patience: Patience) -> in
     """The attempt after `current`, None when the job ended with it."""
     wait_s = 0
     while True:
+        asked = time.monotonic()
         try:
             job = api.get(f"/jobs/{number}/", wait_s=wait_s)
         except Failure as failure:
@@ -219,6 +228,8 @@ def _next_attempt(api: Api, number: int, current: int, patience: Patience) -> in
             return current + 1
         if job["is_final"]:
             return None
+        if wait_s:
+            _rest(asked)
         wait_s = 2
 
 

@@ -138,3 +138,30 @@ def test_a_call_that_is_held_counts_once(root, alice, project, monkeypatch, asyn
     reply = asyncio.run(async_client.get(f"/api/v1/jobs/{job.pk}/?wait=5"))
     assert (reply.status_code, looks) == (200, [False] * 5)
     assert counted == [limits.API]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_call_too_many_of_a_person_is_answered_at_once(
+    root, alice, bob, project, monkeypatch, async_client
+):
+    scenes.build_cluster(root, nodes=1)
+    job, held, most = scenes.submit(alice, project), [0], []
+
+    async def ask(person, depth):
+        """Each call asks the next one while it is held."""
+
+        async def wait_for_topic(topic, is_due, timeout_s):
+            held[0] += 1
+            await ask(person, depth + 1)
+
+        monkeypatch.setattr(holding.events, "wait_for_topic", wait_for_topic)
+        await async_client.aforce_login(person)
+        reply = await async_client.get(f"/api/v1/jobs/{job.pk}/?wait=5")
+        assert reply.status_code == 200
+
+    monkeypatch.setattr(holding, "MOST_HELD", 3)
+    for person in (alice, bob, alice):
+        held[0] = 0
+        asyncio.run(ask(person, 0))
+        most.append(held[0])
+    assert most == [3, 3, 3]

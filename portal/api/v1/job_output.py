@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.api.holding import on_hold
+from portal.api.holding import HELD, on_hold
 from portal.api.operations import ApiView, Query, moment, operation, whole
 from portal.api.shapes import MONEY, viewer_of
 from scheduler.models import Job
@@ -195,7 +195,7 @@ class JobLogRaw(ApiView):
             ATTEMPT,
             RANK,
             Query("offset", int, "The first byte to read, from 0."),
-            Query("wait", int, f"Hold the call until there are more, ≤ {MAX_WAIT_LOG_S} s."),
+            Query("wait", int, f"Hold the call until there are more, ≤ {MAX_WAIT_LOG_S} s. {HELD}"),
         ],
         reply=bytes,
         reply_type="application/octet-stream",

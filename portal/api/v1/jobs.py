@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from portal import limits
 from portal.api.errors import BadRequest
-from portal.api.holding import MAX_WAIT_S, on_hold
+from portal.api.holding import HELD, MAX_WAIT_S, on_hold
 from portal.api.operations import (
     ApiView,
     Header,
@@ -207,7 +207,9 @@ class JobByNumber(ApiView):
         "jobs_read",
         "One job",
         scope="jobs:read",
-        query=[Query("wait", int, f"Hold the call until the job has ended, ≤ {MAX_WAIT_S} s.")],
+        query=[
+            Query("wait", int, f"Hold the call until the job has ended, ≤ {MAX_WAIT_S} s. {HELD}")
+        ],
         reply=JobDetail,
     )
     def get(self, request: Request, pk: int) -> Response:
