@@ -128,6 +128,42 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     assert checked >= 15
 
 
+def promised(address, verb, reply):
+    """The shape that is declared for the status of this reply."""
+    found = schema()["paths"][f"/api/v1{address}"][verb]["responses"]
+    return found[str(reply.status_code)]["content"]["application/json"]["schema"]
+
+
+@pytest.mark.django_db
+def test_a_key_that_was_sent_before_is_answered_as_promised(program, alice, cluster, project, spec):
+    caller = program(alice)
+    job = scenes.submit(alice, project, name="first")
+    for address, place, body in (
+        ("/jobs/", "/jobs/", spec),
+        ("/jobs/bulk/", "/jobs/bulk/", {"jobs": [spec, spec]}),
+        ("/jobs/{id}/clone/", f"/jobs/{job.pk}/clone/", {}),
+    ):
+        replies = [caller.post(place, body, HTTP_IDEMPOTENCY_KEY=place) for _ in range(2)]
+        assert [reply.status_code for reply in replies] == [201, 200]
+        for reply in replies:
+            assert keys_differ(reply.json(), promised(address, "post", reply), place) == []
+    quote = caller.post("/jobs/?dry_run=1", spec)
+    assert promised("/jobs/", "post", quote)["$ref"].endswith("/JobOrQuote")
+    declared = schema()["components"]["schemas"]["JobOrQuote"]["oneOf"]
+    assert keys_differ(quote.json(), declared[1], "quote") == []
+
+
+@pytest.mark.django_db
+def test_a_report_that_is_made_behind_the_scenes_is_answered_as_promised(
+    program, root, monkeypatch
+):
+    monkeypatch.setattr("portal.reports.books.sending.MOST_SENT", -1)
+    reply = program(root).get("/finance/reports/capacity/file/?period=2026-11")
+    assert reply.status_code == 202, reply.content
+    shape = promised("/finance/reports/{slug}/file/", "get", reply)
+    assert keys_differ(reply.json(), shape, "file") == []
+
+
 @pytest.mark.django_db
 def test_people_can_read_it_without_a_foreign_host(client, alice):
     client.force_login(alice)

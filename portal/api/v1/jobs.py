@@ -8,6 +8,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
+from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -54,6 +55,12 @@ TYPED_BEGIN = Header(
     "same key this is compared, not the moment. Written as the key is.",
 )
 IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
+
+
+# Of a key that was sent before, and of a dry run.
+_JOB_OR_QUOTE = PolymorphicProxySerializer(
+    "JobOrQuote", [JobDetail, QuoteShape], resource_type_field_name=None
+)
 
 
 class BulkBody(serializers.Serializer[Any]):
@@ -150,7 +157,7 @@ class Jobs(ApiView):
         body={"application/json": JobSpec, "application/yaml": JobSpec},
         reply=JobDetail,
         status=201,
-        replies={200: QuoteShape},
+        replies={200: _JOB_OR_QUOTE},
     )
     def post(self, request: Request) -> Response:
         """201 with the job; 200 when the idempotency key had brought it before, or for a dry run
@@ -179,9 +186,11 @@ class JobsInBulk(ApiView):
         body=BulkBody,
         reply=Bulk,
         status=201,
+        replies={200: Bulk},
     )
     def post(self, request: Request) -> Response:
-        """The body is `{"jobs": [spec, …]}`; problems are named `jobs[3].field`."""
+        """The body is `{"jobs": [spec, …]}`; problems are named `jobs[3].field`. 200 when the
+        idempotency key had brought them before."""
         key = idempotency_key(request)
         sent = body_of(request, BulkBody)["jobs"]
         specs, problems = [], []
@@ -255,10 +264,11 @@ class JobClone(ApiView):
         body=CloneBody,
         reply=JobDetail,
         status=201,
+        replies={200: JobDetail},
     )
     def post(self, request: Request, pk: int) -> Response:
         """`{"changes": {"time_limit": "4h"}}` replaces whole fields of the spec; the rules of the
-        template that it came from hold."""
+        template that it came from hold. 200 when the idempotency key had brought it before."""
         key = idempotency_key(request)
         changes = body_of(request, CloneBody).get("changes", {})
         actor = viewer_of(request)

@@ -170,6 +170,7 @@ class ReportFile(ApiView):
         ],
         reply=bytes,
         reply_type="text/csv",
+        replies={202: FileShape},
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks.
