@@ -15,15 +15,19 @@ _OF_CARD = re.compile(r"GPU (\d+)(?:: |$)")
 
 
 def held_by_one(rows: Rows) -> Iterator[str]:
-    """I2: the times a device is held never overlap, nor those of a card and of a part of it."""
-    every = rows.grouped("allocation", "device_id")
-    for device, held in every.items():
+    """The first part of I2: the times a device is held never overlap."""
+    for device, held in rows.grouped("allocation", "device_id").items():
         held = sorted(held, key=lambda row: (row["acquired_at"], row["id"]))
         for earlier, later in pairwise(held):
             places = f"{earlier['placement_id']} and {later['placement_id']}"
             together = _overlap(earlier, later)
             yield f"device {device} is held by placements {places}" if together else ""
         yield ""
+
+
+def held_whole_or_in_parts(rows: Rows) -> Iterator[str]:
+    """The second part of I2: nor do those of a card and of a part of it."""
+    every = rows.grouped("allocation", "device_id")
     for part in rows.rows("device"):
         card = every.get(part.get("parent_id"), [])
         for one, other in product(card, every.get(part["id"], [])):

@@ -35,6 +35,20 @@ def device_was_held_twice(house):
     Allocation.objects.filter(placement__attempt__number=2).update(acquired_at=at(100))
 
 
+def held_whole_and_in_part(house):
+    """The card that is at work and one of its halves, by another rank."""
+    held = Allocation.objects.get(released_at__isnull=True)
+    card = held.device
+    half = Device.objects.create(
+        node=card.node, parent=card, uuid=f"{card.uuid}-0", index=card.index, model=card.model,
+        memory_mib=1, milli=500, slot=0,
+    )  # fmt: skip
+    other = Placement.objects.filter(attempt__number=2).first()
+    Allocation.objects.create(
+        placement=other, device=half, acquired_at=at(3000), released_at=at(3100)
+    )
+
+
 def numbers_have_a_hole(house):
     Attempt.objects.filter(number=2).update(number=3)
 
@@ -185,6 +199,7 @@ def token_was_used_on(house):
 SPOILT = [
     ("I1", lives_beside_another),
     ("I2", device_was_held_twice),
+    ("I2", held_whole_and_in_part),
     ("I3", numbers_have_a_hole),
     ("I4", final_state_was_left),
     ("I5", began_twice),

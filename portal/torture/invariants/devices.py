@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from portal.torture.history import Evidence
 from scheduler.invariants import devices as stored
-from scheduler.invariants.devices import held_by_one, offered_once_clean, segments_touch
+from scheduler.invariants.devices import (
+    held_by_one,
+    held_whole_or_in_parts,
+    offered_once_clean,
+    segments_touch,
+)
 from scheduler.invariants.money import (
     holds_are_settled,
     is_meant,
@@ -26,6 +31,7 @@ _SETTLED_S = 5.0
 def one_holder_per_device(evidence: Evidence) -> Iterator[str]:
     """I2: the times a device is held never overlap, in the rows nor by the programs' locks."""
     yield from held_by_one(evidence)
+    yield from held_whole_or_in_parts(evidence)
     for clash in evidence.told("clash"):
         if clash["what"].startswith("gpu-"):
             yield f"attempt {clash['fence']} found {clash['what']} held by another program"

@@ -187,6 +187,7 @@ def _ask_all(tally: _Tally, since: datetime | None, now: datetime) -> None:
         told = partial(_handed, jobs)
         tally.ask({"I19": (sent.secrets_are_not_told,)}, told, sure=True)
     tally.ask({"I2": (devices.held_by_one,)}, partial(reading.held_devices, since), sure=True)
+    tally.ask({"I2": (devices.held_whole_or_in_parts,)}, partial(reading.cards_in_parts, since))
     tally.ask({"I22": (devices.segments_touch,)}, partial(reading.device_time, since), sure=True)
 
 

@@ -99,10 +99,27 @@ def rows_of_jobs(jobs: Sequence[int]) -> Rows:
 
 def held_devices(since: datetime | None) -> Iterator[Rows]:
     """What is held, and was until then, device by device."""
-    held = Allocation.objects.order_by("device_id", "acquired_at", "id")
-    if since is not None:
-        held = held.filter(Q(released_at__isnull=True) | Q(released_at__gte=since))
+    held = _held_since(since).order_by("device_id", "acquired_at", "id")
     return _parts("allocation", held, *_HELD)
+
+
+def cards_in_parts(since: datetime | None) -> Iterator[Rows]:
+    """Parts of each card that has some, or had; what is held of them and of it, and was until then.
+
+    Card by card: what one was held for is little beside what all were.
+    """
+    parts = Device.objects.filter(parent__isnull=False)
+    for card in parts.order_by("parent_id").values_list("parent_id", flat=True).distinct():
+        mine = _read(parts.filter(parent=card), "id", "parent_id")
+        held = _held_since(since).filter(Q(device=card) | Q(device__parent=card))
+        yield Rows({"device": mine, "allocation": _read(held, *_HELD)})
+
+
+def _held_since(since: datetime | None) -> QuerySet[Allocation]:
+    held = Allocation.objects.all()
+    if since is None:
+        return held
+    return held.filter(Q(released_at__isnull=True) | Q(released_at__gte=since))
 
 
 def device_time(since: datetime | None) -> Iterator[Rows]:
