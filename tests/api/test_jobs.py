@@ -166,6 +166,23 @@ def test_lists_page_by_cursor_and_filter(program, alice, carol, cluster, project
     problem_of(caller.get("/jobs/?cursor=zzz"), 400, "invalid_cursor")
 
 
+def test_the_longest_tail_ends_with_the_unfinished_line(
+    program, alice, cluster, project, monkeypatch
+):
+    job = scenes.submit(alice, project)
+    attempt = scenes.start(job, cluster.node(1))
+    scenes.sync(cluster.node(1), scenes.running(attempt), now=scenes.at(1))
+    size = scenes.write_log(cluster.node(1), attempt, b"1\n2\n3\n4\nfi")
+    scenes.sync(cluster.node(1), scenes.ended(attempt, log_size=size), now=scenes.at(9))
+    for where in ("scheduler.selectors.printed.windows", "portal.api.v1.job_output"):
+        monkeypatch.setattr(f"{where}.MAX_LINES", 3)
+    caller = program(alice)
+    problem_of(caller.get(f"/jobs/{job.pk}/log/?tail=4"), 400, "bad_query")
+    for tail in (2, 3):
+        found = caller.get(f"/jobs/{job.pk}/log/?tail={tail}").json()
+        assert found["lines"] == [*["2", "3", "4"][-tail:], "fi"]
+
+
 def test_a_run_job_shows_attempt_log_samples_and_cost(program, alice, cluster, project):
     job = scenes.submit(alice, project)
     attempt = scenes.start(job, cluster.node(1))

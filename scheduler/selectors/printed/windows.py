@@ -137,7 +137,8 @@ def _bounded(placement: Placement, from_line: int, count: int) -> tuple[int, int
     from_line = max(1, from_line)
     if not log_is_complete(placement):
         count = min(count, placement.log_lines - from_line + 1)
-    return from_line, min(max(1, count), MAX_LINES)
+    # A tail of the most lines is followed by the one that the log ended in.
+    return from_line, min(max(1, count), MAX_LINES + 1)
 
 
 def _pieces_of(
