@@ -43,9 +43,25 @@ class SampleResult:
 
 
 def run_sample(
-    address: str, token: str, *, timeout_s: float = 120.0, tell: Callable[[str], None]
+    address: str,
+    token: str,
+    *,
+    timeout_s: float = 120.0,
+    joins: bool = False,
+    tell: Callable[[str], None],
 ) -> SampleResult:
-    """Run the sample to its end; raises SampleProblem unless it succeeded."""
+    """Run the sample to its end; raises SampleProblem unless it succeeded, also where the portal
+    does not answer. `joins`: follow one of an earlier start that still waits.
+    """
+    try:
+        return _run_sample(address, token, timeout_s, joins, tell)
+    except httpx.HTTPError as problem:
+        raise SampleProblem(f"the portal did not answer: {problem}") from None
+
+
+def _run_sample(
+    address: str, token: str, timeout_s: float, joins: bool, tell: Callable[[str], None]
+) -> SampleResult:
     with httpx.Client(
         base_url=f"{address}/api/v1",
         headers={"Authorization": f"Bearer {token}"},
@@ -54,14 +70,24 @@ def run_sample(
         trust_env=False,
     ) as api:
         began = time.monotonic()
-        job = _asked(api.post("/jobs/", json=sample_document(PROJECT, POOL)))
+        document = sample_document(PROJECT, POOL)
+        job = _waiting(api, document["name"]) if joins else None
+        if job is None:
+            job = _asked(api.post("/jobs/", json=document))
+            tell(f"job {job['id']} submitted")
         job_id = int(job["id"])
-        tell(f"job {job_id} submitted")
         job = _follow(api, job_id, began + timeout_s, tell)
         took_s = time.monotonic() - began
         if job["state"] != "succeeded":
             raise SampleProblem(_why_not(api, job))
         return _read_back(api, job, took_s)
+
+
+def _waiting(api: httpx.Client, name: str) -> dict[str, Any] | None:
+    """One of that name that was submitted earlier and has not started."""
+    asked = {"owner": "me", "project": PROJECT, "state": "queued", "text": name}
+    jobs = _asked(api.get("/jobs/", params=asked))["items"]
+    return next((job for job in jobs if job["name"] == name), None)
 
 
 def _follow(

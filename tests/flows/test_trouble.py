@@ -1,0 +1,78 @@
+"""What `manage.py up` does about trouble: a stack in name alone, so nothing is started."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import httpx
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from portal.embedded import sample
+from portal.embedded.sample import SampleProblem
+from portal.embedded.stack import Stack
+from portal.management.commands import up
+
+
+class NoStack(Stack):
+    """As if everything were up."""
+
+    def start(self) -> None:
+        self.address = "http://127.0.0.1:1"
+        self.api_tokens = {"alice": "tyt_none"}
+
+
+@pytest.fixture
+def launch(monkeypatch, tmp_path, settings):
+    """`up` with these words until it would stay; what it said."""
+    settings.STATE_DIR, settings.RUN_DIR = tmp_path / "state", tmp_path / "run"
+    monkeypatch.setattr(up, "Stack", NoStack)
+    monkeypatch.setattr(up.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(up.Command, "_stay", lambda self, _: self.stdout.write("it stays"))
+
+    def run(*words: str) -> str:
+        said = io.StringIO()
+        call_command("up", *words, stdout=said, stderr=said)
+        return said.getvalue()
+
+    return run
+
+
+def test_a_first_job_that_does_not_succeed_stops_nothing(launch, monkeypatch):
+    def wait(*_: object, **__: object) -> None:
+        raise SampleProblem("job 7 was not over in time. Last word: the node is drained")
+
+    monkeypatch.setattr(up, "run_sample", wait)
+    said = launch("--demo")
+    assert "did not succeed: job 7 was not over in time" in said and "it stays" in said
+    with pytest.raises(CommandError, match="the node is drained"):
+        launch("--demo", "--exit")
+
+
+def test_a_portal_that_does_not_answer_the_first_job_stops_nothing(launch):
+    said = launch("--demo")
+    assert "did not succeed: the portal did not answer" in said and "it stays" in said
+
+
+def test_the_next_start_follows_the_first_job_that_still_waits(monkeypatch):
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        job: dict[str, Any] = {"id": 7, "name": "digits-sample", "is_final": True, "wait": None}
+        job |= {"state": "cancelled", "end": {"sentence": "Cancelled by alice."}}
+        is_list = request.url.path.endswith("/jobs/")
+        return httpx.Response(200, json={"items": [job]} if is_list else job)
+
+    client = httpx.Client
+    monkeypatch.setattr(
+        sample.httpx,
+        "Client",
+        lambda **named: client(**named, transport=httpx.MockTransport(answer)),
+    )
+    with pytest.raises(SampleProblem, match="Cancelled by alice"):
+        sample.run_sample("http://127.0.0.1:1", "tyt_none", joins=True, tell=print)
+    assert "POST /api/v1/jobs/" not in asked
+    assert "GET /api/v1/jobs/7/" in asked
