@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection
+from django.db import connection, transaction
 
 from accounts.errors import DomainError
 from accounts.models import User
@@ -49,25 +49,29 @@ class Command(BaseCommand):
         # What this writes is for this user alone: the database holds everybody's jobs.
         os.umask(0o077)
         self._lay_tables()
-        made: list[seeding.NewAccount] = []
         try:
-            if options["first_administrator"] or options["demo"]:
-                made += seeding.ensure_administrator()
-            if options["demo"]:
-                made += seeding.seed_demo(self._administrator())
-            node_tokens = dict(self._node_token(each) for each in options["node_token"])
-            api_tokens = {name: self._api_token(name) for name in options["api_token"]}
+            made = self._make(options)
         except DomainError as problem:
             raise CommandError(str(problem)) from None
+        if options["json"]:
+            self.stdout.write(json.dumps(made))
+
+    @transaction.atomic
+    def _make(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Everything or nothing: whoever is made has a password that is kept."""
+        made: list[seeding.NewAccount] = []
+        if options["first_administrator"] or options["demo"]:
+            made += seeding.ensure_administrator()
+        if options["demo"]:
+            made += seeding.seed_demo(self._administrator())
+        result = {
+            "accounts": seeding.as_documents(made),
+            "node_tokens": dict(self._node_token(each) for each in options["node_token"]),
+            "api_tokens": {name: self._api_token(name) for name in options["api_token"]},
+        }
         if made:
             seeding.keep_accounts(made)
-        if options["json"]:
-            result = {
-                "accounts": seeding.as_documents(made),
-                "node_tokens": node_tokens,
-                "api_tokens": api_tokens,
-            }
-            self.stdout.write(json.dumps(result))
+        return result
 
     def _lay_tables(self) -> None:
         call_command("migrate", interactive=False, verbosity=0, stdout=sys.stderr)
