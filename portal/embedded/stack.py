@@ -35,6 +35,8 @@ class StackOptions:
     reloads: bool = False
     # False: nodes are enrolled, and somebody else runs their agents, as on machines of their own.
     runs_agents: bool = True
+    # False: a node that does not come up is told of, and everything else goes on.
+    needs_nodes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Stack:
         3. Meanwhile prepare the database: tables, first administrator, tokens.
         4. Web server and scheduler; wait until the portal says it is ready. Then what may be late:
            the other worker and the clock, which would share the processors with them.
-        5. Enrol local nodes that are new here; start their agents.
+        5. Enrol local nodes that the database does not know; start their agents.
 
         Raises AlreadyUp when another process serves the folder, StackProblem for everything else
         that a person must mend.
@@ -109,7 +111,13 @@ class Stack:
             self.supervisor.start_program(name)
         for node in self.options.nodes:
             self.tell(f"starting node {node.name}")
-            self._enrol(node, prepared["node_tokens"].get(node.name, ""))
+            try:
+                self._enrol(node, prepared)
+            except StackProblem as problem:
+                if self.options.needs_nodes:
+                    raise
+                self.tell(f"{problem}\n  Everything else goes on.")
+                continue
             if self.options.runs_agents:
                 self.supervisor.start_program(node.program)
 
@@ -165,8 +173,7 @@ class Stack:
         words = ["manage.py", "prepare", "--json", "--first-administrator"]
         words += ["--demo"] if self.options.with_demo else []
         for node in self.options.nodes:
-            if not (self.places.node(node.name) / "node.json").exists():
-                words += ["--node-token", f"{node.name}={node.pool}"]
+            words += ["--node-token", f"{node.name}={node.pool}"]
         for username in self.options.api_tokens_for:
             words += ["--api-token", username]
         return subprocess.Popen(
@@ -200,30 +207,35 @@ class Stack:
             time.sleep(0.1)
         raise StackProblem(f"the portal is not ready after {READY_S:.0f} s: {said}")
 
-    def _enrol(self, node: LocalNode, token: str) -> None:
+    def _enrol(self, node: LocalNode, prepared: dict[str, Any]) -> None:
+        if trouble := prepared["node_troubles"].get(node.name):
+            raise StackProblem(f"node {node.name} is not started: {trouble}")
+        if token := prepared["node_tokens"].get(node.name):
+            self._introduce(node, token)
+            return
         folder = self.places.node(node.name)
         try:
             known = read_identity(folder)
-        except ConfigProblem:
-            self._enrol_first_time(node, token)
-            return
-        if known.server != self.address:
-            # The last port was taken by something else; the node follows.
-            write_identity(folder, replace(known, server=self.address))
+            if known.server != self.address:
+                # The last port was taken by something else; the node follows.
+                write_identity(folder, replace(known, server=self.address))
+        except (ConfigProblem, OSError) as problem:
+            raise StackProblem(f"node {node.name} is not started: {problem}") from None
 
-    def _enrol_first_time(self, node: LocalNode, token: str) -> None:
-        if not token:
-            raise StackProblem(f"node {node.name} has no enrolment token")
-        result = subprocess.run(
-            programs.enrolment(node, self.places, self.address),
-            cwd=ROOT,
-            env={**self.environment(), "TRAINYARD_ENROL_TOKEN": token},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def _introduce(self, node: LocalNode, token: str) -> None:
+        try:
+            result = subprocess.run(
+                programs.enrolment(node, self.places, self.address),
+                cwd=ROOT,
+                env={**self.environment(), "TRAINYARD_ENROL_TOKEN": token},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise StackProblem(f"node {node.name} could not enrol within two minutes") from None
         if result.returncode != 0:
             raise StackProblem(
                 f"node {node.name} could not enrol:\n{result.stderr.strip()[-2000:]}"

@@ -1,8 +1,9 @@
-"""What `manage.py up` does about trouble: a stack in name alone, so nothing is started."""
+"""What `manage.py up` does about trouble, mostly with a stack in name alone."""
 
 from __future__ import annotations
 
 import io
+import shutil
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from portal.embedded import sample
 from portal.embedded.sample import SampleProblem
 from portal.embedded.stack import Stack
 from portal.management.commands import up
+from tests.servers import TWO_NODES
 
 
 class NoStack(Stack):
@@ -76,3 +78,14 @@ def test_the_next_start_follows_the_first_job_that_still_waits(monkeypatch):
         sample.run_sample("http://127.0.0.1:1", "tyt_none", joins=True, tell=print)
     assert "POST /api/v1/jobs/" not in asked
     assert "GET /api/v1/jobs/7/" in asked
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(240)
+def test_a_node_whose_folder_is_gone_comes_back(make_stack):
+    """As where a back-up is put into an empty installation."""
+    stack = make_stack(nodes=TWO_NODES[:1])
+    stack.stop()
+    shutil.rmtree(stack.places.node("alpha"))
+    stack.start()
+    assert stack.wait_for(stack.submit(script="true")["id"])["state"] == "succeeded"

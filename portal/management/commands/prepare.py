@@ -18,8 +18,7 @@ from accounts.errors import DomainError
 from accounts.models import User
 from accounts.selectors import person_named
 from accounts.services import SCOPES, issue_token
-from portal.management import seeding
-from scheduler.services.nodes import issue_node_token
+from portal.management import enrolling, seeding
 
 
 class Command(BaseCommand):
@@ -40,7 +39,8 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="NODE=POOL",
-            help="a single-use enrolment token; the pool is made when it is missing",
+            help="a single-use enrolment token, unless the node's folder holds a good token; the "
+            "pool is made when it is missing",
         )
         parser.add_argument("--api-token", action="append", default=[], metavar="USERNAME")
         parser.add_argument("--json", action="store_true", help="print what was made as JSON")
@@ -64,9 +64,11 @@ class Command(BaseCommand):
             made += seeding.ensure_administrator()
         if options["demo"]:
             made += seeding.seed_demo(self._administrator())
+        nodes = [self._node_token(each) for each in options["node_token"]]
         result = {
             "accounts": seeding.as_documents(made),
-            "node_tokens": dict(self._node_token(each) for each in options["node_token"]),
+            "node_tokens": {name: secret for name, secret, _ in nodes if secret},
+            "node_troubles": {name: words for name, _, words in nodes if words},
             "api_tokens": {name: self._api_token(name) for name in options["api_token"]},
         }
         if made:
@@ -91,11 +93,15 @@ class Command(BaseCommand):
             )
         return found
 
-    def _node_token(self, wish: str) -> tuple[str, str]:
+    def _node_token(self, wish: str) -> tuple[str, str, str]:
+        """Name, token, and why there is none; both empty for a node that needs none."""
         name, _, pool = wish.partition("=")
-        actor = self._administrator()
-        _, secret = issue_node_token(actor=actor, pool=seeding.ensure_pool(actor, pool))
-        return name, secret
+        try:
+            if enrolling.is_known(name):
+                return name, "", ""
+            return name, enrolling.token_for(name, pool, actor=self._administrator()), ""
+        except (DomainError, CommandError, OSError) as problem:
+            return name, "", str(problem)
 
     def _api_token(self, username: str) -> str:
         user = person_named(username)

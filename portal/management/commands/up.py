@@ -52,6 +52,7 @@ class Command(BaseCommand):
                 with_demo=options["demo"],
                 api_tokens_for=("alice",) if options["demo"] else (),
                 reloads=options["reload"],
+                needs_nodes=False,
             ),
             tell=self._tell,
         )
