@@ -80,7 +80,7 @@ class Stack:
     def start(self) -> None:
         """Bring everything up; returns when jobs can be submitted and run.
 
-        1. Take the folder, choose the address.
+        1. Take the folder once an earlier start has let go of it, choose the address.
         2. supervisord, then the broker, unless REDIS_URL names another one.
         3. Meanwhile prepare the database: tables, first administrator, tokens.
         4. Web server and scheduler; wait until the portal says it is ready. Then what may be late:
@@ -92,6 +92,7 @@ class Stack:
         """
         self.places.make()
         self._lock = self.places.lock()
+        self.supervisor.wait_for_earlier()
         self.address = self.places.choose_address(self.options.port)
         told = self.environment()
         has_own_broker = not (told.get("REDIS_URL") or told.get("REDIS_URL_FILE"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import shlex
+import socket
 import subprocess
 import time
 import xmlrpc.client
@@ -17,6 +19,8 @@ from supervisor.xmlrpc import SupervisorTransport
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import WEB, Program, leashed, python
 
+# How long one of an earlier start may take to stop its programs.
+EARLIER_S = 90.0
 # What supervisord calls a program that it still has to stop.
 _UP = ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
 
@@ -28,6 +32,19 @@ class Supervisor:
         self.places = places
         self._programs: Sequence[Program] = ()
         self._process: subprocess.Popen[bytes] | None = None
+
+    def wait_for_earlier(self, timeout_s: float = EARLIER_S) -> None:
+        """Let the supervisord of a killed launcher end: it stops its programs, which hold their
+        ports, and then removes the socket that is there by then. Raises StackProblem.
+        """
+        deadline = time.monotonic() + timeout_s
+        while _listens(self.places.supervisor_socket):
+            if time.monotonic() > deadline:
+                raise StackProblem(
+                    "the programs of the last start are still there; end the supervisord that "
+                    f"listens at {self.places.supervisor_socket}"
+                )
+            time.sleep(0.1)
 
     def start(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
         """Begin with no program running. Raises StackProblem when supervisord cannot start."""
@@ -64,8 +81,8 @@ class Supervisor:
         return self._process.pid
 
     def start_program(self, name: str) -> None:
-        """Start it; supervisord keeps it up from now on."""
-        self._call("startProcess", name, False)
+        """Start it; supervisord keeps it up from now on. Raises StackProblem."""
+        self._ask("startProcess", name, False)
 
     def stop_program(self, name: str) -> None:
         """Stop it and keep it down; returns when it is gone."""
@@ -76,8 +93,8 @@ class Supervisor:
         return int(self._call("getProcessInfo", name)["pid"])
 
     def fatal(self) -> list[str]:
-        """Programs that supervisord gave up on."""
-        known = self._call("getAllProcessInfo")
+        """Programs that supervisord gave up on. Raises StackProblem."""
+        known = self._ask("getAllProcessInfo")
         return [each["name"] for each in known if each["statename"] == "FATAL"]
 
     def kill(self) -> None:
@@ -129,12 +146,33 @@ class Supervisor:
             return False
         return True
 
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        try:
+            return self._call(method, *arguments)
+        except (OSError, http.client.HTTPException, xmlrpc.client.Error) as problem:
+            raise StackProblem(
+                f"supervisord does not do what it is asked ({method}: {problem}); see "
+                f"{self.places.logs / 'supervisord.log'}"
+            ) from None
+
     def _call(self, method: str, *arguments: Any) -> Any:
         address = f"unix://{self.places.supervisor_socket}"
         proxy = xmlrpc.client.ServerProxy(
             "http://127.0.0.1", transport=SupervisorTransport(None, None, address)
         )
         return getattr(proxy.supervisor, method)(*arguments)
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody takes connections at this socket."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(5)
+        try:
+            line.connect(str(path))
+        except OSError as problem:
+            # Its queue is full.
+            return isinstance(problem, TimeoutError | BlockingIOError)
+    return True
 
 
 def configuration(places: Places, programs: Sequence[Program]) -> str:

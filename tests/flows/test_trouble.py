@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import io
 import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,10 +17,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from portal.embedded import sample
+from portal.embedded.places import ROOT, Places, StackProblem
+from portal.embedded.programs import python
 from portal.embedded.sample import SampleProblem
 from portal.embedded.stack import Stack
+from portal.embedded.supervisor import Supervisor
 from portal.management.commands import up
-from tests.servers import TWO_NODES
+from tests.servers import TWO_NODES, short_folder
 
 
 class NoStack(Stack):
@@ -89,3 +97,66 @@ def test_a_node_whose_folder_is_gone_comes_back(make_stack):
     shutil.rmtree(stack.places.node("alpha"))
     stack.start()
     assert stack.wait_for(stack.submit(script="true")["id"])["state"] == "succeeded"
+
+
+@pytest.fixture
+def folders() -> Iterator[Places]:
+    with short_folder() as folder:
+        places = Places(folder / "state", folder / "run")
+        places.make()
+        yield places
+
+
+def test_a_start_waits_until_the_killed_one_has_let_go(folders):
+    """What it removes as its last is the socket that is there by then."""
+    supervisor = Supervisor(folders)
+    supervisor.wait_for_earlier()
+    with socket.socket(socket.AF_UNIX) as earlier:
+        earlier.bind(str(folders.supervisor_socket))
+        earlier.listen()
+        with pytest.raises(StackProblem, match="of the last start are still there"):
+            supervisor.wait_for_earlier(0.2)
+        end = threading.Timer(0.3, folders.supervisor_socket.unlink)
+        end.start()
+        supervisor.wait_for_earlier()
+        assert not end.is_alive()
+    # A socket that nobody listens at any more is no obstacle.
+    folders.supervisor_socket.touch()
+    supervisor.wait_for_earlier()
+
+
+def test_a_supervisord_that_does_not_answer_is_named(folders):
+    supervisor = Supervisor(folders)
+    for ask in (supervisor.fatal, lambda: supervisor.start_program("web")):
+        with pytest.raises(StackProblem, match=r"supervisord\.log"):
+            ask()
+
+
+def signalled(*numbers: int, before: str = "") -> str:
+    """What becomes of a program that heeds signals as `up` does and gets these."""
+    program = f"""
+import os, signal
+from portal.management.commands.up import _heed_signals
+{before}
+_heed_signals()
+try:
+    for number in {list(map(int, numbers))}:
+        try:
+            os.kill(os.getpid(), number)
+        except KeyboardInterrupt:
+            print("asked to end")
+    print("in order")
+except KeyboardInterrupt:
+    print("cut short")
+"""
+    done = subprocess.run(
+        python("-c", program), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    return " ".join(done.stdout.split())
+
+
+def test_signals_end_it_once_and_in_order():
+    assert signalled(signal.SIGINT, signal.SIGTERM, signal.SIGINT) == "asked to end in order"
+    assert signalled(signal.SIGHUP) == "asked to end in order"
+    ignored = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    assert signalled(signal.SIGHUP, before=ignored) == "in order"

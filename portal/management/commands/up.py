@@ -41,8 +41,7 @@ class Command(BaseCommand):
         parser.add_argument("--reload", action="store_true", help="restart on changed code")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _interrupt)
+        _heed_signals()
         stack = Stack(
             Places(Path(settings.STATE_DIR), Path(settings.RUN_DIR)),
             StackOptions(
@@ -122,6 +121,7 @@ class Command(BaseCommand):
         self.stderr.flush()
 
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TO_TRY = """\
 To try:
   1. Sign in as alice at {address}/ and open her job, its log and its charts.
@@ -139,5 +139,15 @@ def _local_node(simulated_gpus: int) -> LocalNode:
     return LocalNode("local", simulated_gpus=0 if has_real_ones else simulated_gpus)
 
 
+def _heed_signals() -> None:
+    """The first one ends this in order. `nohup` has SIGHUP ignored, and so it stays."""
+    for number in _ENDS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # A second one would leave programs behind that only begin to stop.
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
