@@ -20,6 +20,7 @@ from portal.embedded.supervisor import Supervisor
 from scheduler.agent.config import ConfigProblem, read_identity, write_identity
 
 READY_S = 180.0
+_GOES_ON = "Everything else goes on."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Stack:
         self.accounts: tuple[Account, ...] = ()
         self.api_tokens: dict[str, str] = {}
         self._lock: int | None = None
+        self._given_up: set[str] = set()
 
     def __enter__(self) -> Stack:
         try:
@@ -117,7 +119,7 @@ class Stack:
             except StackProblem as problem:
                 if self.options.needs_nodes:
                     raise
-                self.tell(f"{problem}\n  Everything else goes on.")
+                self.tell(f"{problem}\n  {_GOES_ON}")
                 continue
             if self.options.runs_agents:
                 self.supervisor.start_program(node.program)
@@ -130,11 +132,19 @@ class Stack:
             self._lock = None
 
     def check(self) -> None:
-        """Raises StackProblem when supervisord died or gave up on a program."""
+        """Raises StackProblem when supervisord died or gave up on a program; where nodes are not
+        needed, one of theirs is told of once.
+        """
         if not self.supervisor.is_alive:
             raise StackProblem(f"supervisord has ended; see {self.places.logs}")
+        spared = () if self.options.needs_nodes else [node.program for node in self.options.nodes]
         for name in self.supervisor.fatal():
-            raise StackProblem(f"{name} does not stay up; see {self.places.logs / name}.log")
+            words = f"{name} does not stay up; see {self.places.logs / name}.log"
+            if name not in spared:
+                raise StackProblem(words)
+            if name not in self._given_up:
+                self._given_up.add(name)
+                self.tell(f"{words}\n  {_GOES_ON}")
 
     def _programs(self, has_own_broker: bool) -> list[programs.Program]:
         mine = programs.servers(self.address, reloads=self.options.reloads)

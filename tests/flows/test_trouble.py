@@ -17,12 +17,14 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from portal.embedded import sample
+from portal.embedded import stack as stacks
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import python
 from portal.embedded.sample import SampleProblem
-from portal.embedded.stack import Stack
+from portal.embedded.stack import Stack, StackOptions
 from portal.embedded.supervisor import Supervisor
 from portal.management.commands import up
+from scheduler.agent.config import NodeIdentity, write_identity
 from tests.servers import TWO_NODES, short_folder
 
 
@@ -160,3 +162,32 @@ def test_signals_end_it_once_and_in_order():
     assert signalled(signal.SIGHUP) == "asked to end in order"
     ignored = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
     assert signalled(signal.SIGHUP, before=ignored) == "in order"
+
+
+def test_a_node_that_does_not_stay_up_is_told_of_once(folders, monkeypatch):
+    class Fatal(Supervisor):
+        is_alive = True
+
+        def fatal(self) -> list[str]:
+            return ["node-local"]
+
+    monkeypatch.setattr(stacks, "Supervisor", Fatal)
+    said: list[str] = []
+    spares = Stack(folders, StackOptions(needs_nodes=False), tell=said.append)
+    spares.check()
+    spares.check()
+    assert len(said) == 1 and "node-local.log" in said[0] and "goes on" in said[0]
+    with pytest.raises(StackProblem, match=r"node-local\.log"):
+        Stack(folders, StackOptions()).check()
+
+
+def test_the_greeting_tells_what_is(launch, settings):
+    """What the node was enrolled with, and a database of the shell's."""
+    node = Places(settings.STATE_DIR, settings.RUN_DIR).node("local")
+    assert "simulated GPUs" not in launch("--simulated-gpus", "4")
+    write_identity(node, NodeIdentity("", 1, "local", "default", "tya_none", simulated_gpus=8))
+    settings.DATABASE_URL = ""
+    assert "has 8 simulated GPUs" in (said := launch("--simulated-gpus", "4"))
+    assert "DATABASE_URL" not in said
+    settings.DATABASE_URL = "postgres:///elsewhere"
+    assert "the database is" in (said := launch()) and "as DATABASE_URL says" in said

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,7 +18,9 @@ from portal.embedded.places import AlreadyUp, Places, StackProblem
 from portal.embedded.programs import LocalNode
 from portal.embedded.sample import SampleProblem, run_sample
 from portal.embedded.stack import Account, Stack, StackOptions
+from scheduler.agent.config import ConfigProblem, read_identity
 from scheduler.agent.gpus import GpuProblem, NvmlGpus
+from scheduler.management.databases import database_in_words
 
 
 class Command(BaseCommand):
@@ -36,12 +39,15 @@ class Command(BaseCommand):
             type=int,
             default=8,
             metavar="N",
-            help="where the machine has no GPU of its own (default %(default)s)",
+            help="where the machine has no GPU of its own; counts when its node enrols, at the "
+            "first start (default %(default)s)",
         )
         parser.add_argument("--reload", action="store_true", help="restart on changed code")
 
     def handle(self, *args: Any, **options: Any) -> None:
         _heed_signals()
+        if settings.DATABASE_URL:
+            self._tell(f"the database is {database_in_words()}, as DATABASE_URL says")
         stack = Stack(
             Places(Path(settings.STATE_DIR), Path(settings.RUN_DIR)),
             StackOptions(
@@ -76,10 +82,11 @@ class Command(BaseCommand):
         self._list_accounts(stack.accounts)
         say(f"Passwords are kept in {stack.places.state / 'accounts.txt'}")
         for node in stack.options.nodes:
-            if node.simulated_gpus:
-                say(
-                    f"Node {node.name} has {node.simulated_gpus} simulated GPUs; jobs run for real."
-                )
+            # What it was enrolled with: --simulated-gpus counts then, and no more afterwards.
+            with suppress(ConfigProblem, OSError):
+                gpus = read_identity(stack.places.node(node.name)).simulated_gpus
+                if gpus:
+                    say(f"Node {node.name} has {gpus} simulated GPUs; jobs run for real.")
         if options["demo"]:
             say(_TO_TRY.format(address=stack.address))
         sys.stdout.flush()
