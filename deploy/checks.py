@@ -74,7 +74,8 @@ def pure(report: Report) -> None:
 
 def suite(report: Report, database: str, url: str = "") -> None:
     """Everything that has no stage of its own, on one database; then the flows."""
-    environment = {"DATABASE_URL": url} if url else {}
+    # Empty: the file that each test makes, whatever this shell is told.
+    environment = {"DATABASE_URL": url, "DATABASE_URL_FILE": ""}
     skipped = WITHOUT_DATABASE if url else ()
     ignored = [f"--ignore=tests/{name}" for name in (*ELSEWHERE, *skipped)]
     words = ("-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
@@ -94,7 +95,8 @@ def sqlite(report: Report) -> None:
 
 
 def postgres(report: Report) -> None:
-    """The suite again on a throw-away PostgreSQL, or on the one DATABASE_URL names."""
+    """The suite again on a throw-away PostgreSQL, or on the one that
+    TRAINYARD_TEST_DATABASE_URL names."""
     given = os.environ.get("TRAINYARD_TEST_DATABASE_URL")
     if given:
         suite(report, "PostgreSQL", given)

@@ -147,6 +147,23 @@ def test_what_takes_minutes_is_in_no_stage_of_all_tests(
         assert "not long" in command[command.index("-m", 3) + 1], command
 
 
+def test_the_suite_has_the_database_of_its_stage(
+    checks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the shell says that began it: tests write, and empty tables."""
+    told: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        checks.Report, "_call", lambda _, name, command, environment: told.append(environment)
+    )
+    monkeypatch.setattr("deploy.reporting.failures", lambda cache: [])
+    monkeypatch.setenv("DATABASE_URL", "postgres:///of-the-shell")
+    checks.sqlite(checks.Report(words=[]))
+    monkeypatch.setenv("TRAINYARD_TEST_DATABASE_URL", "postgres:///given")
+    checks.postgres(checks.Report(words=[]))
+    assert [each["DATABASE_URL"] for each in told] == ["", "", *["postgres:///given"] * 2]
+    assert all(each["DATABASE_URL_FILE"] == "" for each in told)
+
+
 def test_the_suite_runs_as_on_another_day(
     checks: ModuleType,
     tmp_path: Path,
