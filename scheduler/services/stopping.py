@@ -21,7 +21,6 @@ def request_stop(
     now: datetime,
     actor: User | None = None,
     because_of: Sequence[Placement] = (),
-    fault: str = "",
     make_room_for: Job | None = None,
     facts: Mapping[str, object] | None = None,
     said: Mapping[str, object] | None = None,
@@ -30,10 +29,9 @@ def request_stop(
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
-    way, a cancel also a pause, so that such a job does not queue again. `because_of`: the ranks at
-    fault, whose nodes' fault `fault` tells in words. `make_room_for` and `facts`
-    say for whom and what spoke for it, also who takes back what was lent; `said` fills the reason's
-    sentence; `who` names those who asked where it is not the actor alone. False: nothing was left.
+    way, a cancel also a pause, so that such a job does not queue again. `because_of` are the ranks
+    at fault. `make_room_for` and `facts` say for whom and what spoke for it, also who takes back
+    what was lent; `said` fills the sentence; `who` asked, if not just the actor. False: all over.
     """
     if attempt.state == AttemptState.ENDED:
         return False
@@ -47,12 +45,7 @@ def request_stop(
         now=now,
         stop_reason=reason,
         stop_actor_name=who,
-        stop_facts={
-            **(said or {}),
-            **({"by": by} if by else {}),
-            **(_fault(because_of, fault) if reason in NODE_FAULTS else {}),
-        }
-        or None,
+        stop_facts={**(said or {}), **_behind(by, reason, because_of)} or None,
         stopping_at=now,
         stopped_for=make_room_for,
     )
@@ -94,8 +87,9 @@ def _override(attempt: Attempt, reason: EndReason, who: str, by: int | None) -> 
     return True
 
 
-def _fault(because_of: Sequence[Placement], words: str) -> dict[str, object]:
-    return {"at_fault": [one.rank for one in because_of], "fault": words}
+def _behind(by: int | None, reason: str, because_of: Sequence[Placement]) -> dict[str, object]:
+    ranks = [one.rank for one in because_of] if reason in NODE_FAULTS else []
+    return {**({"by": by} if by else {}), **({"at_fault": ranks} if ranks else {})}
 
 
 def _whom(because_of: Sequence[Placement], make_room_for: Job | None) -> dict[str, object]:

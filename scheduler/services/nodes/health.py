@@ -137,7 +137,7 @@ def _stop_program(device: Device, trouble: str, now: datetime) -> None:
             reason=EndReason.DEVICE_FAILED,
             now=now,
             because_of=list(ranks.filter(attempt=attempt)),
-            fault=f"GPU {device.index}: {trouble}",
+            said={"fault": f"GPU {device.index}: {trouble}"},
         )
 
 
