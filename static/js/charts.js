@@ -6,7 +6,7 @@
   const SERIES = 8;
   const MOST_POINTS = 1000;
   const RENEW_MS = 20000;
-  const SETTINGS = { displayModeBar: false, responsive: true, staticPlot: false };
+  const SETTINGS = { displayModeBar: false, responsive: true };
 
   /* Tokens are pairs of colours; the browser resolves the one in force. */
   function colour(token) {
@@ -94,19 +94,16 @@
     let isNew = false;
     for (const chart of section.querySelectorAll("figure.chart[data-measure]")) {
       const plot = chart.querySelector(".plot");
-      const xs = [];
-      const ys = [];
-      const which = [];
+      const [xs, ys, which] = [[], [], []];
       for (const [uid, more] of Object.entries(points[chart.dataset.measure] ?? {})) {
         if (!more.x?.length) continue;
         const index = (plot.data ?? []).findIndex((trace) => trace.uid === uid);
-        if (index < 0) {
-          isNew = true;
-          continue;
+        if (index < 0) isNew = true;
+        else {
+          which.push(index);
+          xs.push(more.x);
+          ys.push(more.y);
         }
-        which.push(index);
-        xs.push(more.x);
-        ys.push(more.y);
       }
       if (which.length) window.Plotly.extendTraces(plot, { x: xs, y: ys }, which, MOST_POINTS);
     }

@@ -30,7 +30,7 @@
   function choose(index) {
     const all = hits();
     chosen = all.length ? (index + all.length) % all.length : -1;
-    all.forEach((hit, number) => hit.setAttribute("aria-selected", String(number === chosen)));
+    all.forEach((hit, number) => hit.setAttribute("aria-selected", number === chosen));
     field.setAttribute("aria-activedescendant", all[chosen]?.id ?? "");
     all[chosen]?.scrollIntoView({ block: "nearest" });
   }
@@ -45,7 +45,7 @@
   }
 
   function isTyping(target) {
-    return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName ?? "");
+    return target.isContentEditable || target.matches?.("input, textarea, select");
   }
 
   function stepRow(by) {

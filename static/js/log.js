@@ -3,7 +3,6 @@
 (() => {
   "use strict";
 
-  const CHUNK = 500;
   const MOST_ROWS = 5000;
   /* Of a log that grows each row is laid out many times a second. */
   const MOST_FOLLOWED = 300;
@@ -19,6 +18,7 @@
       this.rows = root.querySelector(".rows");
       this.more = root.querySelector("[data-more]");
       this.says = root.querySelector("[data-says]");
+      this.tells = root.querySelector("[data-tells]");
       this.total = Number(root.dataset.total) || 0;
       this.complete = root.dataset.complete === "true";
       this.follow = root.dataset.follow === "true";
@@ -46,6 +46,7 @@
       else if (this.follow || this.first() > 1) this.stickToEnd();
       this.tools.start();
       this.report();
+      this.fill();
     }
 
     first() {
@@ -65,12 +66,9 @@
       return row ? Number(row.id.slice(1)) : 0;
     }
 
-    async fetchLines(from, name = "count", value = CHUNK) {
-      const url = new URL(this.root.dataset.linesUrl, location.href);
-      url.searchParams.set("from_line", String(Math.max(1, from)));
-      url.searchParams.set(name, value);
-      const answer = await fetch(url, { headers: { "HX-Request": "true" } });
-      if (!answer.ok || answer.redirected) throw new Error(`lines: ${answer.status}`);
+    async fetchLines(ask) {
+      const answer = await fetch(`${this.root.dataset.linesUrl}&${ask}`, { headers: { "HX-Request": "true" } });
+      if (!answer.ok || answer.redirected) throw answer;
       /* Frames that came meanwhile know more. */
       this.total = Math.max(this.total, answer.headers.get("X-Total-Lines"));
       this.complete ||= answer.headers.get("X-Log-Complete") === "true";
@@ -84,44 +82,51 @@
     }
 
     /* One fetch at a time. What scrolling asks for meanwhile it asks for again; a jump waits. */
-    async load(from, place, isJump = false) {
+    async load(ask, place, isJump = false) {
       while (this.busy) {
         if (!isJump) return false;
         await this.busy;
       }
-      this.busy = this.fetchLines(from).then((html) => place(this.parse(html)) ?? true).catch(() => false);
+      const before = this.rows.childElementCount;
+      this.busy = this.fetchLines(ask).then((html) => place(this.parse(html)) ?? true).catch(() => false);
       const isDone = await this.busy;
       this.busy = null;
       this.report();
+      /* Of long lines few come at once. */
+      if (before !== this.rows.childElementCount) requestAnimationFrame(() => this.fill());
       return isDone;
     }
 
-    jump(to) {
-      return this.load(to, (content) => this.rows.replaceChildren(content), true);
+    jump(ask) {
+      return this.load(ask, (content) => {
+        this.head = "";
+        this.rows.replaceChildren(content);
+      }, true);
     }
 
     readOn() {
-      return this.load(this.last() + 1, (content) => this.appendNew(content));
+      return this.load(`from_line=${this.last() + 1}`, (content) => this.append(content));
     }
 
     append(content) {
+      const end = this.last();
+      for (const row of [...content.children]) if (this.lineOf(row) <= end) row.remove();
       this.rows.append(content);
       const surplus = this.rows.childElementCount - (this.follow ? MOST_FOLLOWED : MOST_ROWS);
       if (surplus <= 0) return;
-      /* Where the rows are is asked once, not for each that goes: every answer is a layout of all. */
+      /* Each answer where a row is costs a layout of all. */
       const stays = !this.follow && this.rows.children[surplus];
       const before = stays && stays.offsetTop;
-      const gone = document.createRange();
-      gone.setStartBefore(this.rows.firstElementChild);
-      gone.setEndAfter(this.rows.children[surplus - 1]);
-      gone.deleteContents();
+      for (const row of [...this.rows.children].slice(0, surplus)) {
+        if (row.matches(".lg, .le")) this.head = row.matches(".lg") && row.id;
+        row.remove();
+      }
       if (stays) this.view.scrollTop -= before - stays.offsetTop;
     }
 
     prepend(content) {
       const height = this.view.scrollHeight;
-      const limit = this.first();
-      for (const row of [...content.children]) if (this.lineOf(row) >= limit) row.remove();
+      this.head = "";
       this.rows.prepend(content);
       this.view.scrollTop += this.view.scrollHeight - height;
       while (this.rows.childElementCount > MOST_ROWS) this.rows.lastElementChild.remove();
@@ -153,12 +158,6 @@
       if (this.follow) this.stickToEnd();
     }
 
-    appendNew(content) {
-      const end = this.last();
-      for (const row of [...content.children]) if (this.lineOf(row) <= end) row.remove();
-      this.append(content);
-    }
-
     onScroll() {
       this.tools.place();
       if (this.follow && !this.isMovedUp()) return;
@@ -168,19 +167,24 @@
       const isOurs = Math.abs(scrollTop - this.put.top) <= 1;
       if (!isOurs) this.put = { top: -2, height: 0 };
       if (!this.complete && !isOurs) this.setFollow(left <= NEAR_END_PX && this.last() >= this.total);
-      if (scrollTop < LOAD_AHEAD_PX && this.first() > 1) {
-        this.load(this.first() - CHUNK, (content) => this.prepend(content));
-      } else if (left < LOAD_AHEAD_PX && this.last() < this.total) {
-        this.readOn();
-      }
+      this.fill();
+    }
+
+    /* What is near to what is seen. */
+    fill() {
+      const { scrollTop, scrollHeight, clientHeight } = this.view;
+      if (this.follow && !this.isMovedUp() && scrollHeight > clientHeight) return;
+      const first = this.first();
+      if (scrollTop < LOAD_AHEAD_PX && first > 1) {
+        this.load(`before=${first}`, (content) => first === this.first() && this.prepend(content));
+      } else if (scrollHeight - scrollTop - clientHeight < LOAD_AHEAD_PX && this.last() < this.total) this.readOn();
     }
 
     setFollow(on) {
-      if (on) this.seen = this.total;
+      if (on || this.follow) this.seen = this.total;
       if (this.follow === on) return;
       this.follow = on;
-      if (!on) this.seen = this.total;
-      this.root.querySelector("[data-tool=follow]").setAttribute("aria-pressed", String(on));
+      this.tools.press("follow", on);
       this.report();
     }
 
@@ -198,7 +202,7 @@
 
     async toEnd() {
       /* Rows of frames that came meanwhile are replaced, too. */
-      for (let n = 0; n < 3 && this.last() < this.total; n += 1) await this.jump(this.total - CHUNK + 1);
+      for (let n = 0; n < 3 && this.last() < this.total; n += 1) await this.jump(`before=${1e15}`);
       this.setFollow(!this.complete);
       this.stickToEnd();
       this.report();
@@ -206,7 +210,7 @@
 
     async toStart() {
       this.setFollow(false);
-      if (this.first() > 1) await this.jump(1);
+      if (this.first() > 1) await this.jump("from_line=1");
       this.view.scrollTop = 0;
     }
 
@@ -225,8 +229,8 @@
       const turn = (this.turn = (this.turn ?? 0) + 1);
       this.setFollow(false);
       while (this.busy) await this.busy;
-      if (turn === this.turn && (from < this.first() || from > this.last())) {
-        await this.jump(from - 100);
+      for (const begin of [Math.max(1, from - 100), from]) {
+        if (turn === this.turn && (from < this.first() || from > this.last())) await this.jump(`from_line=${begin}`);
       }
       if (turn !== this.turn) return;
       for (const row of this.rows.querySelectorAll(`.${mark}`)) row.classList.remove(mark);
@@ -248,9 +252,11 @@
         ? `lines ${this.first().toLocaleString("en")}–${this.last().toLocaleString("en")} of ${this.total.toLocaleString("en")}`
         : "no lines yet";
       const pace = this.pace ? `, ${this.pace.toLocaleString("en")} lines/s` : "";
-      const state = this.complete ? this.root.dataset.end || "complete" : this.follow ? `following${pace}` : "not following";
-      const text = `${place} · ${state}`;
+      const state = this.complete ? this.root.dataset.end || "complete" : this.follow ? "following" : "not following";
+      const text = `${place} · ${state}${state === "following" ? pace : ""}`;
       if (this.says.textContent !== text) this.says.textContent = text;
+      /* Screen readers are not told each count. */
+      if (this.tells.textContent !== state) this.tells.textContent = state;
     }
   }
 

@@ -7,7 +7,7 @@
   const TICKS = 200;
   const TIMES = ["off", "relative", "local", "utc"];
   const KEYS = { f: "follow", G: "end", w: "wrap", y: "copy", t: "times", "/": "find", n: "next", N: "back", e: "error" };
-  const paint = window.Highlight && CSS.highlights ? new window.Highlight() : null;
+  const paint = window.Highlight && new window.Highlight();
   if (paint) CSS.highlights.set("hit", paint);
 
   const two = (number) => String(number).padStart(2, "0");
@@ -80,11 +80,8 @@
       this.isOn = true;
       for (let next = text ? from : 0; next && this.hits.length < MOST_HITS;) {
         this.say(`searching from line ${next.toLocaleString("en")}`);
-        const url = new URL(this.root.dataset.findUrl, location.href);
-        url.searchParams.set("q", text);
-        url.searchParams.set("mode", this.form.mode.checked ? "regex" : "");
-        url.searchParams.set("from_line", String(next));
-        const answer = await this.ask(url);
+        const ask = new URLSearchParams({ q: text, mode: this.form.mode.checked ? "regex" : "", from_line: next });
+        const answer = await this.ask(`${this.root.dataset.findUrl}&${ask}`);
         if (turn !== this.turn) return;
         if (typeof answer === "string") {
           this.isOn = false;
@@ -169,8 +166,7 @@
       if (!at) return "";
       if (this.times.value === "relative") return `+${clock(Math.max(0, at - Number(this.root.dataset.begins)))}`;
       const date = new Date(at * 1000);
-      if (this.times.value === "utc") return `${date.toISOString().slice(11, 19)}Z`;
-      return clock(date.getHours() * 3600 + date.getMinutes() * 60 + date.getSeconds());
+      return this.times.value === "utc" ? `${date.toISOString().slice(11, 19)}Z` : date.toTimeString().slice(0, 8);
     }
 
     /* Once a frame at most: rows may come many times a second. */
@@ -188,8 +184,8 @@
       const { rows, view } = this.log;
       view.classList.toggle("timed", mode !== "off");
       paint?.clear();
-      let inside = false;
-      let shut = false;
+      let inside = Boolean(this.log.head);
+      let shut = this.shut.has(this.log.head);
       for (const row of rows.children) {
         if (mode !== "off" && row.dataset.as !== mode) {
           row.dataset.at = this.timeText(row);
@@ -198,13 +194,13 @@
         const isHead = row.classList.contains("lg");
         if (isHead) {
           shut = this.shut.has(row.id);
-          row.querySelector(".fold").setAttribute("aria-expanded", String(!shut));
+          row.querySelector(".fold").setAttribute("aria-expanded", !shut);
         } else if (row.classList.contains("le")) inside = shut = false;
-        if (row.hidden !== (shut && !isHead)) row.hidden = shut && !isHead;
-        if (row.classList.contains("l2") !== inside && !isHead) row.classList.toggle("l2", inside);
-        if (isHead) inside = true;
+        row.toggleAttribute("hidden", shut && !isHead);
+        row.classList.toggle("l2", inside && !isHead);
+        inside ||= isHead;
         const isHit = this.known.size > 0 && this.known.has(this.log.lineOf(row));
-        if (row.classList.contains("hit") !== isHit) row.classList.toggle("hit", isHit);
+        row.classList.toggle("hit", isHit);
         if (isHit) this.paintRow(row);
       }
     }
@@ -245,7 +241,7 @@
     }
 
     async unfold(row) {
-      const html = await this.log.fetchLines(this.log.lineOf(row), "whole", 1).catch(() => "");
+      const html = await this.log.fetchLines(`from_line=${this.log.lineOf(row)}&whole=1`).catch(() => "");
       if (html) row.replaceWith(this.log.parse(html));
       this.dress();
     }
@@ -271,6 +267,10 @@
       this.act(tool);
     }
 
+    press(tool, isOn) {
+      this.root.querySelector(`[data-tool=${tool}]`).setAttribute("aria-pressed", isOn);
+    }
+
     act(tool) {
       const { log } = this;
       const error = Number(this.root.dataset.error);
@@ -288,7 +288,7 @@
         size: () => this.remember("size", (log.view.dataset.size = { "": "large", large: "small" }[log.view.dataset.size] ?? "")),
         wrap: () => {
           const isOn = log.view.classList.toggle("wrap");
-          this.root.querySelector("[data-tool=wrap]").setAttribute("aria-pressed", String(isOn));
+          this.press("wrap", isOn);
           this.remember("wrap", isOn ? "1" : "");
         },
       };

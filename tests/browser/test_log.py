@@ -153,3 +153,63 @@ def test_who_renews_by_hand_has_a_log_that_waits(stack, short, visit):
     finally:
         page.goto("/settings/profile/")
         page.get_by_role("button", name="Live", exact=True).click()
+
+
+LONG_LINES = r"""
+seq -f 'line %g' 100
+awk 'BEGIN {
+    for (n = 0; n < 40000; n++) printf "\r%3d%% %080d", n / 400, n
+    printf "\r100%% done\n"
+}'
+seq -f 'tail %g' 20
+"""
+
+
+def test_nothing_is_lost_around_a_bar_longer_than_a_window(stack, visit):
+    job = stack.submit(name="long-bar", script=LONG_LINES)["id"]
+    stack.wait_for(job)
+    page = visit("alice")
+    page.goto(f"/jobs/{job}/logs/#L105")
+    expect(page.locator("#L105.sel")).to_be_in_viewport()
+    view = page.locator(".lines")
+    view.press("g")
+    view.press("g")
+    expect(page.locator("#L1")).to_be_in_viewport()
+    view.press("G")
+    expect(page.locator("#L121")).to_be_in_viewport()
+    # It is too short to be scrolled: what is above comes by itself.
+    expect(page.locator("#L101")).to_contain_text("100% done")
+    view.evaluate("view => { view.scrollTop = 0 }")
+    expect(page.locator(".rows > *")).to_have_count(121)
+    ids = page.locator(".rows > *").evaluate_all("rows => rows.map(row => Number(row.id.slice(1)))")
+    assert ids == list(range(1, 122))
+
+
+def test_a_screen_reader_hears_of_a_log_that_runs_but_once(stack, visit):
+    script = "for n in $(seq 300); do echo tick $n; sleep 0.05; done; sleep 600"
+    job = stack.submit(name="ticking", script=script)["id"]
+    try:
+        stack.wait_for(job, "running")
+        page = visit("alice")
+        page.goto(f"/jobs/{job}/logs/")
+        says = page.locator("[data-says]")
+        expect(says).to_contain_text("following")
+        page.evaluate(
+            """() => {
+                window.heard = [];
+                const watch = new MutationObserver((all) => window.heard.push(
+                    ...all.map((one) => one.target.textContent)));
+                for (const one of document.querySelectorAll(".log [role=status]"))
+                    watch.observe(one, { childList: true, characterData: true, subtree: true });
+            }"""
+        )
+        before = says.text_content()
+        page.wait_for_timeout(4000)
+        assert says.text_content() != before
+        page.locator("[data-tool=follow]").click()
+        expect(page.locator("[data-tells]")).to_have_text("not following")
+        assert page.evaluate("window.heard") == ["not following"]
+    finally:
+        with stack.api() as api:
+            api.post(f"/jobs/{job}/cancel/")
+        stack.wait_for(job)

@@ -45,3 +45,19 @@ def test_the_end_of_a_log_shows_behind_a_bar_of_progress(client, alice, cluster,
     Attempt.objects.filter(pk=attempt.pk).update(triage={"evidence": evidence})
     shown = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
     assert 'id="L105"' in shown
+
+
+def test_a_search_counts_a_last_line_without_its_end(client, alice, cluster, project):
+    """Or who goes on from the last hit is sent to search on for ever."""
+    job = scenes.submit(alice, project, name="no-end")
+    node = cluster.node(1)
+    attempt = scenes.start(job, node)
+    scenes.sync(node, scenes.running(attempt))
+    size = scenes.write_log(node, attempt, b"a\nb\na")
+    client.force_login(alice)
+    url = reverse("jobs:log_find", args=[job.pk])
+    found = client.get(url, {"q": "a"}).json()
+    assert (found["lines"], found["total_lines"]) == ([1], 2)
+    scenes.sync(node, scenes.ended(attempt, log_size=size))
+    found = client.get(url, {"q": "a"}).json()
+    assert (found["lines"], found["next_line"], found["total_lines"]) == ([1, 3], 0, 3)

@@ -15,7 +15,7 @@ from portal.pages.logs.window import read_ask
 from portal.terminal.search import Finder, Found, PatternError, find_lines, finder_of
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.selectors.logs import get_readable_placement, stream_lines
-from scheduler.selectors.printed.windows import log_is_complete
+from scheduler.selectors.printed.windows import count_lines, log_is_complete
 
 MOST_LINES = 10_000
 # One answer never takes longer; the script asks on where it ended, so that counts are exact.
@@ -60,7 +60,7 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
             "lines": found.lines,
             "next_line": found.next_line,
             "note": cut_words(found.cut_line),
-            "total_lines": placement.log_lines if placement else 0,
+            "total_lines": count_lines(placement) if placement else 0,
         }
     )
     response["Cache-Control"] = "no-store"

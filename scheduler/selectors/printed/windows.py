@@ -132,6 +132,13 @@ def log_is_complete(placement: Placement) -> bool:
     return expected is not None and placement.log_size >= expected
 
 
+def count_lines(placement: Placement) -> int:
+    """How many lines a reader sees: when no more bytes come, a last one without its end, too."""
+    if not log_is_complete(placement):
+        return placement.log_lines
+    return read_lines(placement, from_line=placement.log_lines + 1, count=1).next_line - 1
+
+
 def _bounded(placement: Placement, from_line: int, count: int) -> tuple[int, int]:
     """Both within bounds; a line that is still being written is not read for nothing."""
     from_line = max(1, from_line)
