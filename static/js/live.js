@@ -31,6 +31,7 @@
   let ended = false;
 
   const opened = Date.now();
+  let freshAt = new Date(); // the page, or the last region that came
   const { updates } = document.body.dataset;
   const isLive = updates === "live";
   const chip = document.getElementById("live-chip");
@@ -46,7 +47,7 @@
     chip.classList.toggle("paused", state !== "live");
     const text = {
       live: "Live",
-      paused: `${{ minute: "Every minute", manual: "Updates off" }[updates] ?? "Live paused"} — refreshed ${new Date().toTimeString().slice(0, 8)}`,
+      paused: `${{ minute: "Every minute", manual: "Updates off" }[updates] ?? "Live paused"} — refreshed ${freshAt.toISOString().slice(11, 19)} UTC`,
       ended: "Signed out — reload to go on",
     }[state];
     if (chip.textContent !== text) chip.textContent = text;
@@ -179,8 +180,7 @@
 
   function connect() {
     if (!isLive || socket || refused || ended || !wanted().length) return;
-    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    socket = new WebSocket(`${scheme}//${location.host}/ws/`);
+    socket = new WebSocket(`${location.origin.replace("http", "ws")}/ws/`);
     socket.addEventListener("open", onOpen);
     socket.addEventListener("message", onMessage);
     socket.addEventListener("close", onClose);
@@ -191,9 +191,7 @@
     const paces = isLive ? regions().map((region) => region.dataset.pollS * 1000 || POLL_MS) : [];
     show("paused");
     polling = updates === "manual" || setInterval(() => {
-      if (document.hidden) return;
-      refreshAll();
-      show("paused");
+      if (!document.hidden) refreshAll();
     }, Math.min(MINUTE_MS, ...paces));
   }
 
@@ -238,25 +236,28 @@
     if (!failures) connect();
   });
   /* A fragment that was sent elsewhere is the sign-in page: never put it into a region. */
-  document.addEventListener("htmx:beforeSwap", (event) => {
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
     const { xhr, requestConfig, target } = event.detail;
     const asker = requestConfig.triggeringEvent;
     const asked = new URL(requestConfig.path, location.href).pathname;
-    if (xhr.responseURL && new URL(xhr.responseURL).pathname !== asked && requestConfig.verb === "get") {
-      event.detail.shouldSwap = false;
-      end();
-    } else if (asker?.type === "live" && !asker.detail.force && isBusy(target)) {
-      event.detail.shouldSwap = false;
+    if (xhr.responseURL && new URL(xhr.responseURL).pathname !== asked && requestConfig.verb === "get") end();
+    else if (asker?.type === "live" && !asker.detail.force && xhr.status < 300 && isBusy(xhr.getResponseHeader("HX-Refresh") ? document.body : target)) {
       markChanged(target);
-    }
+      event.detail.successful = true;
+    } else return;
+    event.preventDefault();
   });
   /* That it fails is said until all has come, or is gone. */
   document.addEventListener("htmx:afterRequest", ({ detail: { requestConfig: { elt }, successful } }) => {
     if (ended) return;
     const times = failed.get(elt.id) ?? 0;
     const isAmiss = failed.size;
-    if (successful) failed.delete(elt.id);
-    else if (elt.dataset.topic !== undefined) {
+    const isRegion = elt.dataset.topic !== undefined;
+    if (successful) {
+      failed.delete(elt.id);
+      if (isRegion) freshAt = new Date();
+      if (polling) show("paused");
+    } else if (isRegion) {
       failed.set(elt.id, times + 1);
       if (times) show("paused");
     }
@@ -278,7 +279,6 @@
   chip.addEventListener("click", () => {
     if (ended) location.reload();
     refreshAll();
-    if (polling) show("paused");
   });
   if (isLive) connect();
   else startPolling();

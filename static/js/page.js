@@ -12,10 +12,8 @@
     if (minutes < 10 && whole % 60) return `${minutes} min ${String(whole % 60).padStart(2, "0")}`;
     if (minutes < 60) return `${minutes} min`;
     const hours = Math.floor(minutes / 60);
-    const restMinutes = minutes % 60;
-    if (hours < 48) return restMinutes ? `${hours} h ${String(restMinutes).padStart(2, "0")}` : `${hours} h`;
-    const days = Math.floor(hours / 24);
-    return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
+    if (hours < 48) return `${hours} h${minutes % 60 ? ` ${String(minutes % 60).padStart(2, "0")}` : ""}`;
+    return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
   }
 
   function tick() {
@@ -119,6 +117,7 @@
     if (form.dataset.sent) return event.preventDefault();
     form.dataset.sent = "yes";
     event.submitter?.setAttribute("aria-busy", "true");
+    setTimeout(unlock, 15000);
   });
 
   /* Nor is anything asked beside a form that is on its way: leaving would break it off. */
@@ -126,11 +125,12 @@
     if (event.target.dataset?.sent) event.preventDefault();
   });
 
-  /* Back from the browser's cache: the form may be sent again. */
-  window.addEventListener("pageshow", () => {
+  /* Back from the browser's cache, or stopped: the form may be sent again. */
+  function unlock() {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
     for (const button of document.querySelectorAll("[aria-busy=true]")) button.removeAttribute("aria-busy");
-  });
+  }
+  window.addEventListener("pageshow", unlock);
 
   /* What the composer's summary finds wrong stands at its field as well; that it is empty only once
      somebody has left it. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Door, expect_live
 
@@ -127,3 +127,77 @@ def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
     chip.click()
     expect(changed(page, "job-rows")).to_be_visible()
     expect(mark).to_be_checked()
+
+
+def test_how_fresh_a_page_is_says_the_last_answer_that_came(visit, jobs):
+    page = visit("alice", excused=["net::ERR_FAILED", "htmx:"])
+    door = Door(page)
+    page.goto(f"/jobs/{jobs[0]}/")
+    chip = page.locator("#live-chip")
+    expect_live(chip)
+    door.shut()
+    expect(chip).to_contain_text(re.compile(r"Live paused — refreshed \d\d:\d\d:\d\d UTC"))
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.abort()
+
+    page.route(re.compile(r"[?&]part="), refuse)
+    # Answers that are on their way come yet.
+    page.wait_for_timeout(3000)
+    said = chip.text_content()
+    asked.clear()
+    page.wait_for_timeout(12_000)
+    assert len(asked) > 2 and chip.text_content() == said
+    page.unroute_all()
+    expect(chip).not_to_have_text(said)
+
+
+def test_a_page_that_would_load_again_asks_who_is_busy_on_it(stack, visit, jobs):
+    """As when a job starts that its reader was about to cancel."""
+    page = visit("alice")
+
+    def reload(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, headers=answer.headers | {"HX-Refresh": "true"})
+
+    page.goto(f"/jobs/{jobs[1]}/")
+    expect_live(page.locator("#live-chip"))
+    page.locator("#cancel-menu summary").click()
+    page.evaluate("window.isSame = true")
+    page.route(re.compile(r"[?&]part=live"), reload)
+    expect(changed(page, "job-live")).to_be_visible()
+    expect(page.locator("#cancel-menu[open]")).to_be_visible()
+    assert page.evaluate("window.isSame")
+    page.unroute_all()
+    with page.expect_navigation():
+        page.route(re.compile(r"[?&]part=live"), reload, times=1)
+        changed(page, "job-live").get_by_role("button").click()
+
+
+def test_a_form_that_was_stopped_on_its_way_can_be_sent_again(visit, jobs):
+    page = visit("alice")
+    page.goto("/settings/profile/")
+    button = page.get_by_role("button", name="Live", exact=True)
+    sent: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            sent.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/*", hold)
+    # All at once: while a page is on its way to another one it cannot be asked.
+    button.evaluate(
+        """button => {
+            for (const atMs of [0, 300, 17000]) setTimeout(() => button.click(), atMs);
+            setTimeout(() => window.stop(), 1000);
+        }"""
+    )
+    # Until then a slow answer is as likely as none.
+    page.wait_for_timeout(14_000)
+    assert len(sent) == 1
+    page.wait_for_timeout(6_000)
+    assert len(sent) == 2
