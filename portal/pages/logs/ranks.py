@@ -123,12 +123,19 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
         "before": ask.before,
         "earlier": merged.before,
         "is_over": all(map(log_is_complete, shown)),
+        "pruned": _pruned_at(shown),
         "q": request.GET.get("q", ""),
         "mode": "regex" if request.GET.get("mode") == "regex" else "",
         # What renews the lines marks them alone; whole logs are searched for the page.
         "search": _found(job, shown, ask.find) if ask.find and not part else None,
     }
     return render(request, f"jobs/logs/ranks.html{part}", context)
+
+
+def _pruned_at(placements: Sequence[Placement]) -> datetime | None:
+    """Since when nothing of any of these logs is kept; None while something is, or is to come."""
+    moments = [one.log_pruned_at for one in placements if one.log_pruned_at]
+    return max(moments) if moments and len(moments) == len(placements) else None
 
 
 def _read_ask(request: HttpRequest) -> RanksAsk:

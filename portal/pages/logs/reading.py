@@ -110,6 +110,8 @@ def job_log_download(request: HttpRequest, pk: int) -> HttpResponseBase:
     placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
     if placement is None:
         raise NotFound("Nothing was placed yet.")
+    if placement.log_pruned_at is not None:
+        raise NotFound("This log is no longer kept: its project's retention is over.")
     pieces: Iterable[bytes] = stream_log(placement)
     name = f"job-{job.pk}-attempt-{placement.attempt.number}-rank-{placement.rank}.log"
     media = "text/plain; charset=utf-8"

@@ -1,4 +1,4 @@
-"""A log of long lines: none of it is lost between the windows that show it."""
+"""What a log shows of itself at its odd ends: behind long lines, without a line end, pruned."""
 
 from __future__ import annotations
 
@@ -61,3 +61,20 @@ def test_a_search_counts_a_last_line_without_its_end(client, alice, cluster, pro
     scenes.sync(node, scenes.ended(attempt, log_size=size))
     found = client.get(url, {"q": "a"}).json()
     assert (found["lines"], found["next_line"], found["total_lines"]) == ([1, 3], 0, 3)
+
+
+def test_a_log_that_is_no_longer_kept_is_none_that_never_was(client, alice, cluster, project):
+    job = scenes.submit(alice, project, name="old")
+    node = cluster.node(1)
+    attempt = scenes.start(job, node)
+    scenes.sync(node, scenes.running(attempt))
+    size = scenes.write_log(node, attempt, b"once\n")
+    scenes.sync(node, scenes.ended(attempt, log_size=size))
+    attempt.placements.update(log_pruned_at=scenes.at(90), log_size=0, log_lines=0)
+    client.force_login(alice)
+    download = reverse("jobs:log_download", args=[job.pk])
+    for page in ("jobs:logs", "jobs:detail", "jobs:log_ranks"):
+        text = client.get(reverse(page, args=[job.pk])).content.decode()
+        assert "This log is no longer kept." in text
+        assert "No output yet" not in text and download not in text
+    assert client.get(download).status_code == 404
