@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Count, F, QuerySet, Subquery, Sum
 from django.http import HttpRequest, HttpResponseBase
@@ -87,6 +88,8 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "heads": columns.heads(sort),
         "sort": sort,
         "is_usual_order": str(sort) == USUAL_ORDER,
+        "keeping": (keeping := _looks(request, sort)),
+        "looks": f"&{urlencode(keeping)}" if keeping else "",
         "presets": PRESETS,
         "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
@@ -120,6 +123,12 @@ def _freshness(
         "ages": waits or any(lives),
         "decided": decided_by(around.lease_until, now=now),
     }
+
+
+def _looks(request: HttpRequest, sort: Sort) -> dict[str, str]:
+    """What of the address says how the table looks, whatever is in it."""
+    kept = {name: request.GET[name] for name in ("per", "columns") if request.GET.get(name)}
+    return kept if str(sort) == USUAL_ORDER else {"sort": str(sort), **kept}
 
 
 def _marks(request: HttpRequest, sort: Sort, problems: list[str]) -> tuple[Place | None, int]:

@@ -33,7 +33,7 @@ def _chart(
         {
             "type": "scatter",
             "mode": "lines",
-            "name": titles[one.job],
+            "name": _as_text(titles[one.job]),
             "line": {"dash": DASHES[number % len(DASHES)], "width": 1.5},
             "connectgaps": False,
             "hovertemplate": f"%{{y:.0f}} {measure.unit}",
@@ -59,6 +59,11 @@ def _chart(
     return Chart(
         measure.key, measure.title, measure.unit, figure, _summary(measure, rows), rows, of="Job"
     )
+
+
+def _as_text(name: str) -> str:
+    """For Plotly, which reads some tags in a name."""
+    return name.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _values(measure: Measure, one: RunSeries) -> list[float | None]:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, TextField
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, TextField, Value
 from django.db.models.expressions import Combinable
-from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Cast
 
 from accounts.errors import NotFound
 from accounts.models import Project, User
 from accounts.permissions import can, projects_visible_to, teams_visible_to
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement, Pool
+from scheduler.selectors.kept.labels import LabelText
 from scheduler.spec import JobSpec
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -166,7 +166,7 @@ def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:
         )
     if wanted.label is not None:
         key, value = wanted.label
-        said = jobs.alias(label_said=KeyTransform(key, KeyTransform("labels", "spec")))
+        said = jobs.alias(label_said=LabelText(F("spec"), Value("labels"), Value(key)))
         is_there = Q(label_said__isnull=False) if value is None else Q(label_said=value)
         jobs = said.filter(is_there)
     return jobs

@@ -65,7 +65,7 @@ def test_what_their_gpus_did_lies_over_the_time_since_each_began(
 ):
     """Each began at another time of day; the lines begin together."""
     now = timezone.now()
-    other = scenes.submit(alice, project, name="other", now=now - timedelta(hours=2))
+    other = scenes.submit(alice, project, name="a <b>&", now=now - timedelta(hours=2))
     unused = scenes.add_node(yard.cluster, "n3", 2)
     attempt = scenes.start(other, unused, now=now - timedelta(hours=2))
     add_samples(attempt, now - timedelta(hours=1))
@@ -76,7 +76,9 @@ def test_what_their_gpus_did_lies_over_the_time_since_each_began(
     assert first["name"] == f"#{yard.running.pk} running"
     assert 6 < first["x"][0] < 9 and 58 < second["x"][0] < 61
     assert all(39 < y < 60 for y in first["y"] if y is not None)
-    assert [row.name for row in memory.rows] == [first["name"], second["name"]]
+    # The chart would take a tag for one, the table below it would not.
+    assert second["name"] == f"#{other.pk} a &lt;b>&amp;"
+    assert [row.name for row in memory.rows] == [first["name"], f"#{other.pk} a <b>&"]
     text = page.content.decode()
     assert "GPU use, on average: " in text and '<th scope="col">Job</th>' in text
     DeviceSample.objects.filter(attempt=attempt).update(gpu_percent=UNKNOWN_USE)

@@ -79,7 +79,7 @@ def test_a_term_that_is_given_twice_says_what_helps(text, words):
 def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project):
     scenes.build_cluster(root, nodes=2, gpus=4)
     now = timezone.now()
-    labels = {"exp": "llm3", "k": "a b"}
+    labels = {"exp": "llm3", "k": "a b", "2026": "x", "7": "y"}
     small = scenes.submit(alice, project, name="small", labels=labels, now=now)
     large = scenes.submit(alice, project, name="large one", gpus_per_node=4, nodes=2, now=now)
     Job.objects.filter(pk=large.pk).update(gpu_models=["NVIDIA H100 80GB", "Apex 9"])
@@ -91,6 +91,10 @@ def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project
         "label:exp=llm3": {small.pk},
         'label:"k=a b"': {small.pk},
         "label:exp": {small.pk},
+        "label:2026": {small.pk},
+        "label:2026=x": {small.pk},
+        "label:7=y": {small.pk},
+        "label:7=x": set(),
         "label:exp=other": set(),
         "flavor:nothing": set(),
         "flavor:apex": {large.pk},
@@ -105,3 +109,19 @@ def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project
     refused = client.get("/api/v1/jobs/", {"q": "colour:red"})
     assert refused.status_code == 400
     assert "colour:" in refused.json()["errors"][0]["message"]
+
+
+@pytest.mark.django_db
+def test_a_condition_that_goes_leaves_the_list_as_it_looks(client, alice, root, project):
+    scenes.build_cluster(root)
+    scenes.submit(alice, project)
+    client.force_login(alice)
+    looks = {"sort": "submitted", "per": "100", "columns": "gpus"}
+    text = client.get("/jobs/", {"q": "user:me", "state": "queued", **looks}).content.decode()
+    kept = "&amp;sort=submitted&amp;per=100&amp;columns=gpus"
+    assert f'<a href="/jobs/?q=user%3Ame{kept}" aria-label="Remove state queued"' in text
+    assert f'<a href="/jobs/?q=state%3Alive{kept}"' in text
+    for name, value in looks.items():
+        assert f'<input type="hidden" name="{name}" value="{value}">' in text
+    text = client.get("/jobs/").content.decode()
+    assert '<a href="/jobs/?q=state%3Alive"' in text
