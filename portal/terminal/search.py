@@ -124,17 +124,21 @@ def _blocks(pieces: Iterable[bytes], *, with_rest: bool) -> Iterator[bytes]:
 
 _NOT_SHOWN = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]?"
-    rb"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
-    rb"|\x1b[PX^_][^\x1b\n]*(?:\x1b\\)?"
+    # Never ended, what it says is shown: then its begin alone is none of it.
+    rb"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+    rb"|\x1b[PX^_][^\x1b\n]*\x1b\\"
     rb"|\x1b[ -/]*[0-~]?"
 )
+_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
 _OVERWRITTEN = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
 def _shown(block: bytes) -> bytes:
     if b"\r" in block:
         block = _OVERWRITTEN.sub(b"", block)
-    return _NOT_SHOWN.sub(b"", block) if b"\x1b" in block else block
+    if b"\x1b" in block:
+        block = _NOT_SHOWN.sub(b"", block)
+    return block.translate(None, _CONTROLS)
 
 
 def _lines_with(block: bytes, line: int, find: Finder) -> Iterator[int]:

@@ -33,6 +33,17 @@ def test_finds_what_is_shown_however_it_was_cut(lines, piece, is_regex):
     assert found(log, "ab", is_regex=is_regex, piece=piece).lines == shown
 
 
+@settings(max_examples=100)
+@given(st.lists(st.text("ab\x1b[]0;mP\\\x07\x00\r", max_size=16), max_size=8), st.integers(1, 40))
+def test_what_is_shown_is_found_however_odd(lines, piece):
+    """Titles and strings that never end are shown: a program must not hide its line in one."""
+    log = "\n".join([*lines, ""]).encode()
+    shown = render_lines(log, 1).lines
+    for text in {"ab", "0;a", *(line.text for line in shown if line.text)}:
+        wanted = [line.number for line in shown if text in line.text]
+        assert found(log, text, piece=piece).lines == wanted
+
+
 def test_small_letters_find_capitals_and_capitals_only_themselves():
     log = "Ärger\nERROR: x.y\nerror: xzy\n".encode()
     assert found(log, "error: x.y").lines == [2]

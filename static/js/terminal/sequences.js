@@ -26,12 +26,12 @@
       const next = text[at + 1];
       if (next === undefined) return 0;
       if (next === "[") {
-        const found = /^\x1b\[([?>=!]?)([\d;:]*)([ -/]*)([@-~])/.exec(text.slice(at, at + 200));
+        const found = /^\x1b\[([?<>=!]?)([\d;:]*)([ -/]*)([@-~])/.exec(text.slice(at, at + 200));
         if (found) {
           this.sequence(found[1], found[2].split(/[;:]/).map(Number), found[4], found[3]);
           return found[0].length;
         }
-        return /^\x1b\[[\d;:?>=! -/]*$/.test(text.slice(at, at + 200)) ? 0 : 2;
+        return /^\x1b\[[\d;:?<>=! -/]*$/.test(text.slice(at, at + 200)) ? 0 : 2;
       }
       if (next === "]" || next === "P" || next === "_" || next === "^") {
         const rest = text.slice(at + 2);
