@@ -52,6 +52,7 @@ EVERY_S = {
     "portal.celery.make_files": 10,
     "portal.celery.tend_demo": 15,
 }
+app.conf.beat_scheduler = "portal.serving.clock:SteadyScheduler"
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
     for name, seconds in EVERY_S.items()

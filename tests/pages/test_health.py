@@ -162,3 +162,18 @@ def test_without_a_broker_the_page_says_so_and_tasks_go_on(client, operator, mon
     client.force_login(operator)
     found = tones(client.get(HEALTH))
     assert (found["Broker"], found["Workers"]) == ("bad", "look")
+
+
+def test_a_run_in_a_time_to_come_is_no_run(client, operator, root, broker):
+    """Beat and its notes stand still while the clock catches up, if it was put back."""
+    now = timezone.now()
+    for task in EVERY_S:
+        beats.note_run(task, succeeded=True, now=now + timedelta(hours=2))
+    client.force_login(operator)
+    page = client.get(HEALTH)
+    assert tones(page)["Workers"] == "bad"
+    assert {str(task.tone) for task in page.context["tasks"]} == {"look"}
+    beats.note_run("scheduler.tasks.seal_audit", succeeded=True, now=now)
+    page = client.get(HEALTH)
+    assert tones(page)["Workers"] == "look"
+    assert "the clock was put back" in page.content.decode()

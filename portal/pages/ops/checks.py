@@ -21,7 +21,7 @@ MAIL_LATE, MAIL_VERY_LATE = timedelta(minutes=10), timedelta(hours=2)
 RECONCILED, RECONCILED_LONG = timedelta(hours=26), timedelta(days=3)
 BACKED_UP, BACKED_UP_LONG = timedelta(hours=26), timedelta(days=3)
 FULL, VERY_FULL = 0.80, 0.92
-WORKER_GONE = timedelta(minutes=2)
+WORKER_GONE, CLOCK_SLACK = timedelta(minutes=2), timedelta(minutes=1)
 Grade = TypeVar("Grade", float, timedelta)
 START_WORKER = "Is a worker running? systemctl status trainyard-worker@default"
 
@@ -115,6 +115,8 @@ def regular_tasks(
             yield Task(short, seconds, None, Tone.LOOK, "has not run since the broker began")
         elif not run.succeeded:
             yield Task(short, seconds, run, Tone.BAD, "failed; the worker's log says why")
+        elif run.at - now > CLOCK_SLACK:
+            yield Task(short, seconds, run, Tone.LOOK, "late: the clock was put back")
         elif now - run.at > _patience(seconds):
             yield Task(short, seconds, run, Tone.LOOK, "late")
         else:
@@ -144,11 +146,11 @@ def _workers(runs: Mapping[str, Run] | None, tasks: list[Task], now: datetime) -
     name = "Workers"
     if runs is None:
         return Check(name, Tone.LOOK, "Not known without the broker.")
-    ends = [run.at for run in runs.values()]
+    ends = [run.at for run in runs.values() if run.at - now <= CLOCK_SLACK]
     if not ends:
-        return Check(name, Tone.BAD, "No task has run since the broker began.", START_WORKER)
-    silence = now - max(ends)
-    if silence > WORKER_GONE:
+        since = "the clock was put back" if runs else "the broker began"
+        return Check(name, Tone.BAD, f"No task has run since {since}.", START_WORKER)
+    if (silence := now - max(ends)) > WORKER_GONE:
         words = f"No task has ended for {duration(silence)}."
         return Check(name, Tone.BAD, words, f"{START_WORKER} And beat, which hands tasks out?")
     failed = [task.name for task in tasks if task.tone == Tone.BAD]
