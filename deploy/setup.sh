@@ -20,6 +20,12 @@ say() { printf '%s\n' "$*" >&2; }
 is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 can_make_venvs() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
 is_admin() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
+# Finished by this script, for the Python that is behind it now: an upgrade of Debian puts another one there.
+is_whole() {
+    "$venv/bin/python" -c 'import os, sys, sysconfig
+here = os.path.join(sysconfig.get_path("purelib"), "trainyard.pth")
+sys.exit(sys.version_info < (3, 11) or not os.path.exists(here))' 2>/dev/null
+}
 digest() { cksum < "$1" | tr ' ' '-'; }
 
 install_debian() {
@@ -65,29 +71,46 @@ need_python() {
     exit 1
 }
 
-wanted="$kind $(digest "$lock")"
-also="dev $(digest requirements-dev.lock)"
-if [ -x "$venv/bin/python" ] && [ -f "$stamp" ] && is_new_enough "$venv/bin/python"; then
-    found="$(cat "$stamp")"
-    if [ "$found" = "$wanted" ] || [ "$found" = "$also" ]; then
-        exit 0
-    fi
-fi
-
-need_git
-if ! { [ -x "$venv/bin/python" ] && is_new_enough "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1; }; then
+make_venv() {
     need_python
     say "Making .venv with $("$python" --version 2>&1) ..."
     "$python" -m venv --clear "$venv"
+}
+
+wanted="$kind $(digest "$lock")"
+also="dev $(digest requirements-dev.lock)"
+is_done() {
+    [ -f "$stamp" ] && is_whole || return 1
+    found="$(cat "$stamp")"
+    [ "$found" = "$wanted" ] || [ "$found" = "$also" ]
+}
+
+is_done && exit 0
+# Two at once would install into each other's folder; the lock goes with this process.
+if command -v flock >/dev/null 2>&1; then
+    exec 9<requirements.lock
+    flock -n 9 || { say "Another setup is at work here; waiting for it ..."; flock 9; }
+    is_done && exit 0
+fi
+
+need_git
+# Without its stamp it is what an interrupted start has left.
+if ! { [ -f "$stamp" ] && is_whole && "$venv/bin/python" -m pip --version >/dev/null 2>&1; }; then
+    make_venv
 fi
 rm -f "$stamp"
 count="$(grep -c '^[a-z0-9].*==' "$lock")"
 say "Installing up to $count packages of $lock; every file is checked against its hash ..."
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
-if { "$venv/bin/uv" --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install -q "uv==$uv_version" </dev/null; } &&
-    UV_NO_CONFIG=1 "$venv/bin/uv" pip install --python "$venv/bin/python" --require-hashes -r "$lock" </dev/null >&2; then
-    :
-else
+is_installed=false
+if "$venv/bin/uv" --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install -q "uv==$uv_version" </dev/null; then
+    if UV_NO_CONFIG=1 "$venv/bin/uv" pip install --python "$venv/bin/python" --require-hashes -r "$lock" </dev/null >&2; then
+        is_installed=true
+    else
+        make_venv # without what it has left half done
+    fi
+fi
+if [ $is_installed = false ]; then
     say "uv could not do it here; pip takes a little longer ..."
     "$venv/bin/python" -m pip install --require-hashes -r "$lock" </dev/null >&2
 fi
