@@ -276,5 +276,8 @@ LOGGING: dict[str, Any] = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "loggers": {"httpx": {"level": "WARNING"}},  # one line per request of a client says nothing
-    "root": {"handlers": ["console"], "level": env.text("TRAINYARD_LOG_LEVEL", "INFO")},
+    "root": {
+        "handlers": ["console"],
+        "level": env.choice("TRAINYARD_LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL"),
+    },
 }

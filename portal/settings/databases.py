@@ -12,8 +12,8 @@ from django.core.exceptions import ImproperlyConfigured
 from portal.settings import env
 
 _SCHEMES = ("postgres", "postgresql")
-_SYNCHRONOUS = env.text("TRAINYARD_SQLITE_SYNCHRONOUS", "NORMAL")
-IS_FLUSHED = _SYNCHRONOUS.upper() in ("FULL", "EXTRA")
+_SYNCHRONOUS = env.choice("TRAINYARD_SQLITE_SYNCHRONOUS", "NORMAL", "FULL", "EXTRA", "OFF")
+IS_FLUSHED = _SYNCHRONOUS in ("FULL", "EXTRA")
 
 
 def sqlite(state: Path) -> dict[str, Any]:

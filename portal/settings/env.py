@@ -6,7 +6,9 @@ import hashlib
 import ipaddress
 import os
 import secrets
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,7 +27,7 @@ def text(name: str, default: str = "") -> str:
     if file:
         try:
             return Path(file).read_text(encoding="utf-8").strip()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise ImproperlyConfigured(f"{name}_FILE: cannot read {file}: {error}") from None
     return os.environ.get(name, default)
 
@@ -51,11 +53,12 @@ def whole(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
 
 
 def choice(name: str, *allowed: str) -> str:
-    """One of the allowed words; the first is the default."""
+    """One of the allowed words, in large or small letters; the first is the default."""
     value = os.environ.get(name, "").strip() or allowed[0]
-    if value not in allowed:
+    found = {word.lower(): word for word in allowed}.get(value.lower())
+    if found is None:
         raise ImproperlyConfigured(f"{name} must be {' or '.join(allowed)}, not {value!r}")
-    return value
+    return found
 
 
 def words(name: str, default: str = "") -> list[str]:
@@ -95,11 +98,21 @@ def run_dir(state: Path) -> Path:
                 f"TRAINYARD_RUN_DIR is longer than {MAX_RUN_DIR} bytes; sockets would not fit"
             )
         return folder
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not _is_own_folder(base):
+        # Of a session that is over, or of who typed sudo.
+        base = tempfile.gettempdir()
     if len(base.encode()) > MAX_RUN_DIR - 32:
         base = "/tmp"  # noqa: S108 - the folder below is made 0700 and checked for its owner
     digest = hashlib.sha256(str(state).encode()).hexdigest()[:8]
     return Path(base) / f"trainyard-{os.getuid()}-{digest}"
+
+
+def _is_own_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR((found := os.stat(path)).st_mode) and found.st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def secret_key(state: Path) -> str:
@@ -108,18 +121,27 @@ def secret_key(state: Path) -> str:
     if given:
         return given
     path = state / "secret_key"
-    if not path.exists():
-        state.mkdir(mode=0o711, parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.touch(mode=0o600)
+    try:
+        if not path.exists():
+            _make_secret(path)
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(
+            f"the secret key in {path} cannot be read or made: {error}. Give the folder to the "
+            "user that starts this, or set TRAINYARD_STATE_DIR or TRAINYARD_SECRET_KEY"
+        ) from None
+
+
+def _make_secret(path: Path) -> None:
+    path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.touch(mode=0o600)
+    try:
         fresh.write_text(secrets.token_urlsafe(64), encoding="utf-8")
-        try:
+        with suppress(FileExistsError):
             os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return path.read_text(encoding="utf-8").strip()
+    finally:
+        fresh.unlink()
 
 
 def celery_broker_url(redis_url: str) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
+import stat
+import tempfile
 from pathlib import Path
 
+import environ
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from kombu.utils.url import parse_url
 
 from portal.bench.apart import apart
-from portal.embedded.places import Places, StackProblem
+from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import environment_with
 from portal.embedded.stack import Stack, StackOptions
 from portal.settings import env
@@ -55,6 +60,55 @@ def test_a_folder_for_sockets_has_one_meaning(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINYARD_RUN_DIR", "r" * 80)
     with pytest.raises(ImproperlyConfigured, match="TRAINYARD_RUN_DIR is longer than 80"):
         env.run_dir(tmp_path)
+
+
+def test_a_run_folder_of_nobody_or_of_another_is_passed_by(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRAINYARD_RUN_DIR", raising=False)
+    with tempfile.TemporaryDirectory(dir="/tmp") as own:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", own)
+        assert env.run_dir(tmp_path).parent == Path(own)
+        foreign = [f"{own}/of-a-session-that-is-over"]
+        monkeypatch.setattr(os, "getuid", lambda uid=os.getuid() + 1: uid)
+        for base in (own, *foreign):
+            monkeypatch.setenv("XDG_RUNTIME_DIR", base)
+            assert env.run_dir(tmp_path).parent == Path(tempfile.gettempdir())
+
+
+def test_trouble_with_files_names_them_and_a_remedy(tmp_path, monkeypatch):
+    (tmp_path / "no-text").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("TRAINYARD_SECRET_KEY_FILE", str(tmp_path / "no-text"))
+    with pytest.raises(ImproperlyConfigured, match="TRAINYARD_SECRET_KEY_FILE"):
+        env.secret_key(tmp_path)
+    monkeypatch.delenv("TRAINYARD_SECRET_KEY_FILE")
+    (tmp_path / "file").touch()
+    for state in (tmp_path / "file", tmp_path / "state"):
+        (tmp_path / "state" / "secret_key").mkdir(parents=True, exist_ok=True)
+        with pytest.raises(ImproperlyConfigured, match=f"{state}/secret_key.*TRAINYARD_STATE_DIR"):
+            env.secret_key(state)
+
+
+def test_a_secret_is_made_once(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRAINYARD_SECRET_KEY", raising=False)
+    made = env.secret_key(tmp_path / "state")
+    assert len(made) > 60 and env.secret_key(tmp_path / "state") == made
+    (kept,) = (tmp_path / "state").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_a_choice_is_named_and_may_be_in_small_letters(monkeypatch):
+    monkeypatch.setenv("TRAINYARD_LOG_LEVEL", "info")
+    assert env.choice("TRAINYARD_LOG_LEVEL", "DEBUG", "INFO") == "INFO"
+    monkeypatch.setenv("TRAINYARD_LOG_LEVEL", "loud")
+    with pytest.raises(ImproperlyConfigured, match="TRAINYARD_LOG_LEVEL must be DEBUG or INFO"):
+        env.choice("TRAINYARD_LOG_LEVEL", "DEBUG", "INFO")
+
+
+def test_mail_as_the_example_writes_it_is_encrypted():
+    example = (ROOT / "deploy" / "env.example").read_text()
+    urls = re.findall(r"smtp\S*://user\S+", example)
+    read = [environ.Env.email_url_config(url) for url in urls]
+    assert len(read) == 2
+    assert all(each.get("EMAIL_USE_TLS") or each.get("EMAIL_USE_SSL") for each in read)
 
 
 @pytest.mark.parametrize("port", [70_000, -1])

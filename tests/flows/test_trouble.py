@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import shutil
 import signal
@@ -191,3 +192,14 @@ def test_the_greeting_tells_what_is(launch, settings):
     assert "DATABASE_URL" not in said
     settings.DATABASE_URL = "postgres:///elsewhere"
     assert "the database is" in (said := launch()) and "as DATABASE_URL says" in said
+
+
+def test_trouble_with_files_is_no_traceback(launch, monkeypatch):
+    """A lock of root's, say, or a disk that is full."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "up.lock")
+
+    monkeypatch.setattr(NoStack, "start", refuse)
+    with pytest.raises(CommandError, match=r"up\.lock.*state and .*run are this user's"):
+        launch()

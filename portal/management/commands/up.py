@@ -73,6 +73,11 @@ class Command(BaseCommand):
             self.stdout.write(f"Trainyard is {problem}.")
         except (StackProblem, SampleProblem) as problem:
             raise CommandError(str(problem)) from None
+        except OSError as problem:
+            raise CommandError(
+                f"{problem}. Look whether {stack.places.state} and {stack.places.run} are this "
+                "user's and whether their disk is full."
+            ) from None
         except KeyboardInterrupt:
             self.stdout.write("Stopped. The next start resumes; jobs that still run are adopted.")
 
