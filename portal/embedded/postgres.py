@@ -49,14 +49,11 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="trainyard-pg-", dir="/tmp"))
 
     def __enter__(self) -> Cluster:
-        self.folder.chmod(0o700)
-        if self._user is not None:
-            os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
-        self._run(
-            "initdb", "-D", self._data, "-U", "trainyard", "--auth=trust", "--encoding=UTF8",
-            "--locale=C.UTF-8", "--no-sync",
-        )  # fmt: skip
-        self.start()
+        try:
+            self._begin()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -65,8 +62,25 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.crash()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._end()
+
+    def _begin(self) -> None:
+        self.folder.chmod(0o700)
+        if self._user is not None:
+            os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
+        self._run(
+            "initdb", "-D", self._data, "-U", "trainyard", "--auth=trust", "--encoding=UTF8",
+            "--locale=C.UTF-8", "--no-sync",
+        )  # fmt: skip
+        self.start()
+
+    def _end(self) -> None:
+        try:
+            # It may have died by itself, or never have lived.
+            with contextlib.suppress(RuntimeError):
+                self.crash()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self) -> None:
         """Let the server run; after a crash it recovers first."""

@@ -17,7 +17,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from portal.embedded import sample
+from portal.embedded import postgres, sample
 from portal.embedded import stack as stacks
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import python
@@ -203,3 +203,23 @@ def test_trouble_with_files_is_no_traceback(launch, monkeypatch):
     monkeypatch.setattr(NoStack, "start", refuse)
     with pytest.raises(CommandError, match=r"up\.lock.*state and .*run are this user's"):
         launch()
+
+
+def test_a_throw_away_postgres_that_does_not_start_or_died_leaves_nothing(monkeypatch):
+    called: list[str] = []
+
+    def fail(self: postgres.Cluster, program: str, *words: str) -> None:
+        called.append(words[-1] if program == "pg_ctl" else program)
+        if called[-1] == "stop" or (called[-1] == "start" and does_not_start):
+            raise RuntimeError(f"pg_ctl: {words[-1]}")
+
+    monkeypatch.setattr(postgres, "find_binaries", lambda: ROOT)
+    monkeypatch.setattr(postgres.Cluster, "_run", fail)
+    does_not_start = True
+    with pytest.raises(RuntimeError, match="pg_ctl: start"), (one := postgres.Cluster()):
+        pass
+    assert called == ["initdb", "start", "stop"] and not one.folder.exists()
+    does_not_start = False
+    with postgres.Cluster() as one:
+        assert one.folder.exists()
+    assert not one.folder.exists()
