@@ -2,12 +2,13 @@
 # manage.py on an installed machine, as the units run it: same user, settings, variables and database.
 # Plain manage.py takes the embedded settings and acts on an SQLite file beside the checkout.
 # Usage, as root: deploy/manage.sh [--with FILE] COMMAND ...
-# FILE: further variables, which win over those of /etc/trainyard/env; the owner's DATABASE_URL, say.
+# FILE: further variables, which win over those of /etc/trainyard/env; the owner's DATABASE_URL, say,
+# and an empty DATABASE_URL_FILE= where that names a file: NAME_FILE wins over NAME.
 set -eu
 
 also=""
 if [ "${1:-}" = --with ]; then
-    also="${2:?which file of variables?}"
+    also="$(realpath -- "${2:?which file of variables?}")" # systemd takes no other
     shift 2
 fi
 how=--pipe

@@ -218,6 +218,17 @@ def test_manage_sh_is_what_the_units_are(tmp_path):
         "EnvironmentFile=/etc/trainyard/env"
     )
     assert words[-2:] == ["grant_role", "trainyard_app"]
+    # systemd takes absolute paths alone.
+    assert f"EnvironmentFile={Path('env').resolve()}" in said("--with", "env", "restored")
+
+
+def test_the_book_lets_the_units_come_back_with_the_machine():
+    book = (DEPLOY / "README.md").read_text()
+    (line,) = re.findall(r"systemctl daemon-reload` .*\n.*`systemctl enable --now ([^`]+)`", book)
+    units = {path.name for path in (DEPLOY / "systemd").glob("*.service")}
+    assert {re.sub(r"@\w*", "@", name) + ".service" for name in line.split()} == units - {
+        "trainyard-agent.service"
+    }
 
 
 def test_the_book_types_manage_py_only_as_the_units_do():
