@@ -80,13 +80,11 @@ def books_overview(viewer: User, now: datetime) -> Overview:
     keeps = can(viewer, "read_books", None)
     current = str(Month.of(int(now.timestamp())))
     last = FilteredRelation("closes", condition=Q(closes__version=F("version")))
-    waits = {
-        "waiting": _counted(_undecided(), "decided_at"),
-        "disputed": _counted(_disputed(), "step"),
-    }
-    found = Period.objects.annotate(last=last, **waits).annotate(
-        control=F("last__control"), ended=F("last__closed_at"), found=F("last__findings")
-    )
+    found = Period.objects.annotate(
+        last=last,
+        waiting=_counted(_undecided(), "decided_at"),
+        disputed=_counted(_disputed(), "step"),
+    ).annotate(control=F("last__control"), ended=F("last__closed_at"), found=F("last__findings"))
     rows = list(found.order_by("-name")[: _MONTHS + 1])
     months = [_row(row, keeps) for row in rows[:_MONTHS]]
     if current not in {month.name for month in months}:
