@@ -10,7 +10,7 @@ from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.holding.letting_go import heal_held, release_due
 from scheduler.services.logs import finish_undrained
-from scheduler.services.nodes.left_behind import give_up_left_behind
+from scheduler.services.nodes.left_behind import give_up_left_behind, give_up_untold
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
 from scheduler.services.timeline.bookings import follow_bookings
@@ -20,7 +20,7 @@ def reap(*, now: datetime) -> int:
     """Carry out everything that is due; returns how much it was. One query each if nothing is.
 
     1. Nodes not heard from: silent, later lost, which ends their attempts; and those of earlier
-       instances of nodes.
+       instances of nodes, and of nodes that were never heard.
     2. Assignments that no node took up: taken back.
     3. Attempts far beyond their time limit: asked to stop.
     4. Ended attempts whose log comes no more: ended all the same.
@@ -36,6 +36,7 @@ def reap(*, now: datetime) -> int:
         reaping.mark_silent(now=now)
         + reaping.mark_lost(now=now)
         + give_up_left_behind(now=now)
+        + give_up_untold(now=now)
         + reaping.revoke_unaccepted(now=now)
         + reaping.stop_overdue(now=now)
         + finish_undrained(now=now)

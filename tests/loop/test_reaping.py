@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.models import Allocation, CycleRecord, Node
-from scheduler.services.nodes import drain_node
+from scheduler.services.nodes import drain_node, resume_node
 from scheduler.services.telemetry import prune_telemetry
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from tests.scenes import at, ended, given_up_after, running, submit, sync
@@ -55,6 +55,30 @@ def test_an_assignment_nobody_took_up_goes_to_another_node(
     job.refresh_from_db()
     assert (job.state, job.free_retries_used) == (JobState.STARTING, 1)
     assert job.attempts.latest("number").placements.get().node != refused
+
+
+def test_what_a_node_that_was_never_heard_was_given_goes_to_another(
+    scheduler, cluster, root, alice, project, settings
+):
+    """It was enrolled, and nobody started its agent: nobody there was told."""
+    sync(cluster.node(2), now=at(0))
+    drain_node(actor=root, node=cluster.node(2), now=at(0))
+    job = submit(alice, project)
+    scheduler.run_cycle(at(1))
+    first = job.attempts.get()
+    assert first.placements.get().node == cluster.node(1)
+    resume_node(actor=root, node=cluster.node(2), now=at(2))
+    late = settings.TRAINYARD["start_deadline_s"] + 2
+    sync(cluster.node(2), now=at(late - 2))
+    scheduler.run_cycle(at(late - 2))
+    first.refresh_from_db()
+    assert first.state == AttemptState.ASSIGNED
+    scheduler.run_cycle(at(late))
+    first.refresh_from_db()
+    assert (first.state, first.end_reason) == (AttemptState.ENDED, EndReason.NODE_LOST)
+    job.refresh_from_db()
+    assert job.attempts.latest("number").placements.get().node == cluster.node(2)
+    assert sync(Node.objects.get(name="n1"), now=at(late + 1)).assignments == ()
 
 
 def test_a_log_that_never_comes_in_full_does_not_hold_the_end_for_ever(

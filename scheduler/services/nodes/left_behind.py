@@ -13,15 +13,18 @@ has ended that, as on a node that is lost, counted from when the earlier instanc
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 
+from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Node, Placement
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.nodes.assignments import open_placements
+from scheduler.services.rows.locking import lock_node
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.patience import GRACES
 from scheduler.states import EndReason, NodeState
@@ -91,6 +94,38 @@ def give_up_left_behind(*, now: datetime) -> int:
             with transaction.atomic():
                 count += _give_up(placement_id, fence, now)
     return count
+
+
+def give_up_untold(*, now: datetime) -> int:
+    """End ranks on nodes that were enrolled and never heard: no agent there was told of them.
+
+    It may be started with the next breath, so they have as long as one that is heard.
+    """
+    deadline = timedelta(seconds=load_conf().start_deadline_s)
+    count = 0
+    for placement_id, fence, node_id in _UNTOLD.read(now - deadline):
+        with transaction.atomic():
+            lock_node(node_id)
+            attempt = locked_live_attempt(fence)
+            mine = _on_unheard(now).filter(pk=placement_id).first()
+            if attempt is not None and mine is not None:
+                words = "the node was enrolled, and its agent never heard"
+                abandon_placements(attempt, [mine], EndReason.NODE_LOST, words, now)
+                count += 1
+    return count
+
+
+def _on_unheard(assigned_before: datetime) -> QuerySet[Placement]:
+    here = open_placements().filter(node__agent_id="", attempt__assigned_at__lt=assigned_before)
+    gone = (NodeState.LOST, NodeState.RETIRED)
+    return here.exclude(node__state__in=gone).select_related("node")
+
+
+def _untold_before(assigned_before: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
+    return _on_unheard(assigned_before).order_by("pk").values_list("pk", "attempt_id", "node_id")
+
+
+_UNTOLD = AskedOnce(_untold_before)
 
 
 def _give_up(placement_id: int, fence: int, now: datetime) -> bool:
