@@ -18,6 +18,7 @@ from portal.cli.output import say
 
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
+_MOMENT_S = 1.0
 _TRIES = 3
 # Who calls too fast waits as long as the server says, in all at most so long.
 _PATIENCE_S = 60.0
@@ -47,17 +48,23 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str, *, wait_s: float = 0, **query: Any) -> Any:
+    def get(self, path: str, *, wait_s: float = 0, within_s: float = math.inf, **query: Any) -> Any:
         """The JSON at `path`; None among `query` is left out."""
-        return self._json(self.get_raw(path, wait_s=wait_s, **query))
+        return self._json(self.get_raw(path, wait_s=wait_s, within_s=within_s, **query))
 
-    def get_raw(self, path: str, *, wait_s: float = 0, **query: Any) -> httpx.Response:
-        """The answer itself; `wait_s` is how long the server may hold the call."""
+    def get_raw(
+        self, path: str, *, wait_s: float = 0, within_s: float = math.inf, **query: Any
+    ) -> httpx.Response:
+        """The answer itself; `wait_s` is how long the server may hold the call. Whoever waits
+        `within_s` and no longer, but for a moment, tries again by themselves."""
         params = {name: value for name, value in query.items() if value is not None}
         if wait_s:
             params["wait"] = int(wait_s)
-        timeout = httpx.Timeout(_ANSWER_S + wait_s, connect=_CONNECT_S)
-        return self._send("GET", path, params=params, timeout=timeout)
+        most_s = within_s + _MOMENT_S
+        answer_s = min(_ANSWER_S + wait_s, most_s)
+        timeout = httpx.Timeout(answer_s, connect=min(_CONNECT_S, most_s))
+        tries = _TRIES if within_s == math.inf else 1
+        return self._send("GET", path, params=params, timeout=timeout, tries=tries, most_s=most_s)
 
     def stream(self, path: str, take: Callable[[bytes], object]) -> None:
         """Hand the bytes at `path` to `take`, a piece at a time; where they break off go on there,
@@ -141,11 +148,17 @@ class Api:
         raise AssertionError("unreachable")
 
     def _answer(
-        self, method: str, path: str, *, stream: bool = False, **more: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        stream: bool = False,
+        most_s: float = _PATIENCE_S,
+        **more: Any,
     ) -> httpx.Response:
         """What the server answers, after the pauses it asks for: it has done nothing until then.
         With `stream` the bytes of a success are still to be read."""
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + min(_PATIENCE_S, most_s)
         while True:
             request = self._http.build_request(method, path, **more)
             answer = self._http.send(request, stream=stream)

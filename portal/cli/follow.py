@@ -104,7 +104,8 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
     while True:
         left, asked = _left_s(deadline), time.monotonic()
         try:
-            job: dict[str, Any] = api.get(f"/jobs/{number}/", wait_s=min(HOLD_JOB_S, left))
+            wait_s = min(HOLD_JOB_S, left)
+            job: dict[str, Any] = api.get(f"/jobs/{number}/", wait_s=wait_s, within_s=left)
         except Failure as failure:
             patience.bear(failure, most_s=_left_s(deadline))
             if not _left_s(deadline):
@@ -253,7 +254,7 @@ def _piece(
     api: Api, number: int, attempt: int | None, rank: int, offset: int, *, wait_s: float = 0
 ) -> httpx.Response:
     """Log bytes from there on; Failure (exit code 69) where they are not from a portal's log."""
-    query = {"attempt": attempt, "rank": rank, "offset": offset}
+    query: dict[str, Any] = {"attempt": attempt, "rank": rank, "offset": offset}
     reply = api.get_raw(f"/jobs/{number}/log/raw/", wait_s=wait_s, **query)
     if not reply.headers.keys() >= _HEADERS:
         raise not_ours(reply)

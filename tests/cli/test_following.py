@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 from portal.cli.__main__ import app
 from portal.cli.__main__ import run as ends
 from portal.cli.client import Api
+from portal.cli.config import Config
 from portal.cli.exits import TIMED_OUT, TRY_AGAIN, UNREACHABLE, USAGE, Failure
 from portal.cli.follow import until_end
 
@@ -149,3 +152,12 @@ def test_a_timeout_holds_while_the_server_is_away(code):
         until_end(cast(Api, Away()), 7, timeout_s=0.6)
     assert (passed.value.code, time.monotonic() - began < 2) == (TIMED_OUT, True)
     assert "It does not answer." in passed.value.what
+
+
+def test_a_timeout_holds_while_the_server_says_nothing():
+    with closing(socket.create_server(("127.0.0.1", 0))) as deaf:
+        began = time.monotonic()
+        config = Config(f"http://127.0.0.1:{deaf.getsockname()[1]}", "ty_x")
+        with Api(config) as api, pytest.raises(Failure) as passed:
+            until_end(api, 7, timeout_s=0.5)
+    assert (passed.value.code, time.monotonic() - began < 5) == (TIMED_OUT, True)
