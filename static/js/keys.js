@@ -55,7 +55,7 @@
   }
 
   function single(event) {
-    const key = event.key;
+    const { key } = event;
     if (Date.now() < goUntil) {
       goUntil = 0;
       if (PLACES[key]) location.assign(PLACES[key]);

@@ -273,8 +273,8 @@
   });
   window.addEventListener("online", connect);
   window.trainyard = Object.assign(window.trainyard ?? {}, { watch });
-  /* Menus and details that the reader opened stay open when the server's copy has them shut. */
-  window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute) => attribute !== "open";
+  /* What the reader opened stays open, and in focus what was made to take it. */
+  window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute, _, kind) => attribute !== "open" && kind + attribute !== "removetabindex";
   setInterval(refreshDue, LOOK_MS);
   chip.addEventListener("click", () => {
     if (ended) location.reload();

@@ -63,7 +63,7 @@
     }
 
     lineOf(row) {
-      return row ? Number(row.id.slice(1)) : 0;
+      return Number(row?.id.slice(1) ?? 0);
     }
 
     async fetchLines(ask) {
@@ -114,7 +114,7 @@
       this.rows.append(content);
       const surplus = this.rows.childElementCount - (this.follow ? MOST_FOLLOWED : MOST_ROWS);
       if (surplus <= 0) return;
-      /* Each answer where a row is costs a layout of all. */
+      /* Each offsetTop is a layout of all. */
       const stays = !this.follow && this.rows.children[surplus];
       const before = stays && stays.offsetTop;
       for (const row of [...this.rows.children].slice(0, surplus)) {
@@ -217,10 +217,10 @@
     toHash() {
       const match = /^#L(\d{1,15})(?:-L?(\d{1,15}))?$/.exec(location.hash);
       if (!match) return false;
-      const [from, to] = [match[1], match[2] ?? match[1]].map((line) => Math.min(line, this.total));
+      const [from, to] = [match[1], match[2] ?? match[1]].map((line) => Math.min(line, this.total)).sort((a, b) => a - b);
       if (match[1] > this.total) window.trainyard.toast(`The last line is ${this.total}.`);
       this.root.scrollIntoView({ block: "nearest" });
-      this.showRange(Math.min(from, to), Math.max(from, to));
+      this.showRange(from, to);
       return true;
     }
 

@@ -78,7 +78,7 @@
         this.known.clear();
       }
       this.isOn = true;
-      for (let next = text ? from : 0; next && this.hits.length < MOST_HITS;) {
+      for (let next = text && from; next && this.hits.length < MOST_HITS;) {
         this.say(`searching from line ${next.toLocaleString("en")}`);
         const ask = new URLSearchParams({ q: text, mode: this.form.mode.checked ? "regex" : "", from_line: next });
         const answer = await this.ask(`${this.root.dataset.findUrl}&${ask}`);

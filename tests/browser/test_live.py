@@ -201,3 +201,16 @@ def test_a_form_that_was_stopped_on_its_way_can_be_sent_again(visit, jobs):
     assert len(sent) == 1
     page.wait_for_timeout(6_000)
     assert len(sent) == 2
+
+
+def test_a_table_that_keys_scroll_keeps_the_focus(stack, visit, jobs):
+    page = visit("alice")
+    page.goto("/jobs/?q=watched+state:running")
+    expect_live(page.locator("#live-chip"))
+    expect(page.locator("#job-rows tbody .jn")).to_have_count(3)
+    # As page.js does it where the table is wider than the screen.
+    box = page.locator("#job-rows .tw")
+    box.evaluate("box => { box.tabIndex = 0; box.focus(); }")
+    cancel(stack, jobs[2])
+    expect(page.locator("#job-rows tbody .jn")).to_have_count(2)
+    expect(box).to_be_focused()
