@@ -6,14 +6,18 @@ queue `default` does what may be late.
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import UTC, datetime
 from typing import Any
 
 from celery import Celery, signals, states
+from celery.beat import PersistentScheduler
 
 from accounts.origin import enter_origin, leave_origin
 from portal.beats import note_run
+
+logger = logging.getLogger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.embedded")
 # Django's checks load every page, which workers and the clock would do for nothing: 1.2 s each.
@@ -52,11 +56,32 @@ EVERY_S = {
     "portal.celery.make_files": 10,
     "portal.celery.tend_demo": 15,
 }
-app.conf.beat_scheduler = "portal.serving.clock:SteadyScheduler"
+app.conf.beat_scheduler = "portal.celery:SteadyScheduler"
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
     for name, seconds in EVERY_S.items()
 }
+
+
+class SteadyScheduler(PersistentScheduler):
+    """Beat's schedule. Where the machine's clock was put back, it counts from now what it has noted
+    as run in a time that is yet to come.
+
+    Celery's own would hand out nothing until the clock is there again: its last runs and its next
+    ones are times of day, kept over restarts.
+    """
+
+    def tick(self, *arguments: Any, **named: Any) -> float:
+        """Hand out at most one task; seconds until the next is due."""
+        now = self.app.now()
+        ahead = [entry for entry in self.schedule.values() if entry.last_run_at > now]
+        if ahead:
+            logger.warning("the clock was put back: %s tasks are counted from now", len(ahead))
+            for entry in ahead:
+                entry.last_run_at = now
+            self._heap = None
+        seconds: float = super().tick(*arguments, **named)
+        return seconds
 
 
 @signals.task_prerun.connect

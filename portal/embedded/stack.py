@@ -20,6 +20,8 @@ from portal.embedded.supervisor import Supervisor
 from scheduler.agent.config import ConfigProblem, read_identity, write_identity
 
 READY_S = 180.0
+# What `manage.py prepare --json` says.
+Prepared = dict[str, Any]
 _GOES_ON = "Everything else goes on."
 
 
@@ -198,11 +200,11 @@ class Stack:
         )
 
     @staticmethod
-    def _end_prepare(process: subprocess.Popen[str]) -> dict[str, Any]:
+    def _end_prepare(process: subprocess.Popen[str]) -> Prepared:
         output, errors = process.communicate()
         if process.returncode != 0:
             raise StackProblem(f"the database could not be prepared:\n{errors.strip()[-2000:]}")
-        prepared: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+        prepared: Prepared = json.loads(output.strip().splitlines()[-1])
         return prepared
 
     def _wait_ready(self) -> None:
@@ -218,7 +220,7 @@ class Stack:
             time.sleep(0.1)
         raise StackProblem(f"the portal is not ready after {READY_S:.0f} s: {said}")
 
-    def _enrol(self, node: LocalNode, prepared: dict[str, Any]) -> None:
+    def _enrol(self, node: LocalNode, prepared: Prepared) -> None:
         if trouble := prepared["node_troubles"].get(node.name):
             raise StackProblem(f"node {node.name} is not started: {trouble}")
         if token := prepared["node_tokens"].get(node.name):

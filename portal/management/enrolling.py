@@ -5,14 +5,17 @@ A back-up that was put back knows a node whose folder is gone; a folder may be o
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.models import User
 from portal.embedded.places import Places
 from portal.management.seeding import ensure_pool
 from scheduler.agent.config import ConfigProblem, NodeIdentity, read_identity
+from scheduler.conf import load_conf
 from scheduler.models import Node
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.services.errors import Conflict
@@ -46,6 +49,12 @@ def token_for(name: str, pool: str, *, actor: User) -> str:
 
 def _make_room(node: Node, actor: User) -> None:
     remedy = "see that nothing of it runs here, retire it on its page and start again."
+    lease = timedelta(seconds=load_conf().node_lease_s)
+    if settings.DATABASE_URL and node.last_seen_at and timezone.now() - node.last_seen_at < lease:
+        raise Conflict(
+            "A node of this name calls; another installation may share this database. If none "
+            f"does, start again in {lease.total_seconds():.0f} s."
+        )
     if node.counts_from is not None:
         raise Conflict(f"After a restore nobody knows what its folder's jobs do: {remedy}")
     try:

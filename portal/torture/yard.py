@@ -15,7 +15,7 @@ from pathlib import Path
 from portal.embedded.places import Places, StackProblem
 from portal.embedded.postgres import Cluster
 from portal.embedded.programs import BROKER, SCHEDULER, LocalNode, Program
-from portal.embedded.stack import Stack, StackOptions
+from portal.embedded.stack import Prepared, Stack, StackOptions
 from portal.embedded.temporary import FAST_CALLERS, OWN_RECEIVERS
 from portal.torture.program import GPUS_PER_NODE
 from portal.torture.proxy import Proxies, Proxy
@@ -245,8 +245,8 @@ class Yard(Stack):
             super().check()
         super()._wait_ready()
 
-    def _enrol(self, node: LocalNode, token: str) -> None:
-        super()._enrol(node, token)
+    def _enrol(self, node: LocalNode, prepared: Prepared) -> None:
+        super()._enrol(node, prepared)
         proxy = self.proxy_of.get(node.name)
         if proxy is None:
             proxy = self.proxy_of[node.name] = self.proxies.open(self.address)

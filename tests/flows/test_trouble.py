@@ -92,6 +92,7 @@ def test_the_next_start_follows_the_first_job_that_still_waits(monkeypatch):
 
 
 @pytest.mark.stack
+@pytest.mark.once  # Beside a server's database a node that called just now may be another's.
 @pytest.mark.timeout(240)
 def test_a_node_whose_folder_is_gone_comes_back(make_stack):
     """As where a back-up is put into an empty installation."""

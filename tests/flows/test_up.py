@@ -103,7 +103,15 @@ def test_first_start_second_start_and_the_ends(folder):
     programs = third.programs()
     third.process.kill()
     third.process.wait(timeout=10)
-    # Nobody is left to stop them: the kernel's signal at the parent's death does.
+    # Nobody is left to stop them: the kernel's signal at the parent's death does. A start at once
+    # waits for that, and keeps its port and its socket.
+    fourth = Launcher(state, run)
+    assert fourth.wait_for(r"Trainyard is up: (\S+)")[1] == address
+    assert gone(programs, timeout_s=0)
+    fourth.wait_for(r"Ctrl-C stops everything")
+    programs = fourth.programs()
+    fourth.process.kill()
+    fourth.process.wait(timeout=10)
     assert gone(programs, timeout_s=60)
     shutil.rmtree(run, ignore_errors=True)
 

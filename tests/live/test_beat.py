@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from celery import Celery
 
+from portal.celery import SteadyScheduler
 from portal.celery import app as ours
-from portal.serving.clock import SteadyScheduler
 
 
 @pytest.fixture

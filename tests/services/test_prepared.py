@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def prepare(monkeypatch, settings, tmp_path):
     """The command over tables that are laid."""
-    settings.STATE_DIR = tmp_path
+    settings.STATE_DIR, settings.DATABASE_URL = tmp_path, ""
     monkeypatch.setattr(Command, "_lay_tables", lambda self: None)
     return lambda *words: call_command("prepare", *words)
 
@@ -115,6 +116,16 @@ def test_a_node_that_may_have_jobs_is_not_taken_out(asked, monkeypatch):
     secret, trouble = asked()
     assert not secret and "jobs are on the node" in trouble
     Node.objects.update(state=NodeState.LOST)
+    assert asked()[0].startswith("tyn_")
+
+
+def test_a_node_that_calls_is_not_taken_from_another_installation(asked, settings):
+    secret, _ = asked()
+    enrol(secret)
+    settings.DATABASE_URL = "postgres:///shared"
+    secret, trouble = asked()
+    assert not secret and "another installation may share this database" in trouble
+    Node.objects.update(last_seen_at=timezone.now() - timedelta(minutes=2))
     assert asked()[0].startswith("tyn_")
 
 
