@@ -15,7 +15,7 @@ from accounts.errors import NotFound
 from accounts.models import Project, User
 from accounts.permissions import can, projects_visible_to, teams_visible_to
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement, Pool
-from scheduler.selectors.kept.labels import LabelText
+from scheduler.selectors.ordered.labels import LabelText
 from scheduler.spec import JobSpec
 from scheduler.states import (
     AUTOMATIC_HOLDS,

@@ -183,6 +183,7 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
 
 def _way_back(node: Node) -> tuple[NodeState, str]:
     """The state of a node that is heard again, and why it is not ready: as before its silence."""
+    kinds: tuple[str, ...]
     if node.trouble:
         back, kinds = NodeState.QUARANTINED, ("node_quarantined", "quarantine")
     elif node.drain_requested_at or out_for_maintenance([node.pk]):
