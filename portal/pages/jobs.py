@@ -76,8 +76,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     problems += wrong
     per = _per_page(request, problems)
     jobs, first = _page_of(found, sort, after, top, per)
-    listed = job_rows if query.wanted.job_set else rows_and_sets
-    rows = listed(viewer, jobs[:per], now=now)
+    rows = (job_rows if query.wanted.job_set else rows_and_sets)(viewer, jobs[:per], now=now)
     context = {
         "rows": rows,
         "per": per,
