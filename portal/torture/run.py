@@ -147,7 +147,10 @@ def _storm(
             choice.tell(f"{said}; the storm is over, waiting for what is on its way")
             crowd.join()
             patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
-            with crowd.listeners.stay() if crowd.is_whole else contextlib.nullcontext():
+            with contextlib.ExitStack() as stays:
+                if crowd.is_whole:
+                    stays.enter_context(treasurer.stay(diary))
+                    stays.enter_context(crowd.listeners.stay())
                 late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=watch.has_seen)
             for job, state in late:
                 diary.note("overdue", job=job, state=state)

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from portal.torture.history import Diary, read_lines
-from portal.torture.people import Crowd, revoking
+from portal.torture.people import Crowd, Treasurer, revoking
 from portal.torture.people.receiving import Receiver
 from portal.torture.yard import Timers, Yard
 from scheduler.services.inbox.delivering import signature
@@ -191,3 +191,20 @@ def revoked_by(crowd, monkeypatch, work):
 def test_what_still_opens_after_its_end_is_written_down(tmp_path, monkeypatch, work, facts):
     crowd = a_crowd(tmp_path, tmp_path / "history.jsonl")
     assert revoked_by(crowd, monkeypatch, work) == facts
+
+
+def test_budgets_are_raised_until_the_last_job_has_ended(tmp_path, monkeypatch):
+    """Also where nobody answers for a while."""
+    tries, reached = [], threading.Event()
+
+    def raise_them(diary, over):
+        tries.append(over.wait(0.01))
+        if len(tries) < 3:
+            raise httpx.ConnectError("away")
+        reached.set()
+
+    made = Treasurer(a_crowd(tmp_path, tmp_path / "history.jsonl").yard, 1)
+    monkeypatch.setattr(made, "raise_them", raise_them)
+    with made.stay(cast(Diary, None)):
+        assert reached.wait(20)
+    assert len(tries) >= 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from typing import Any
@@ -63,6 +65,25 @@ class Treasurer:
                 # Before it is asked for: the answer of a call that was carried out may be lost.
                 diary.note("budget", **facts)
                 self._set(api, self._body(measure, limit))
+
+    @contextmanager
+    def stay(self, diary: Diary) -> Iterator[None]:
+        """Go on until after this, when the crowd has gone: nobody could be reached for a while
+        maybe, and what was spent meanwhile is what the last jobs wait for."""
+        done = threading.Event()
+
+        def pay() -> None:
+            while not done.is_set():
+                with suppress(httpx.HTTPError, psycopg.Error):
+                    self.raise_them(diary, done)
+
+        pays = threading.Thread(target=pay, daemon=True)
+        pays.start()
+        try:
+            yield
+        finally:
+            done.set()
+            pays.join()
 
     def _limits(self, spent_s: int, spent_money: int) -> dict[str, Decimal]:
         """By measure: whole hours, and money to the coin."""
