@@ -7,6 +7,7 @@ from django.core.files.storage import default_storage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.conf import load_conf
 from scheduler.models import LogChunk
 from scheduler.selectors.logs import read_log_bytes, stream_log
 from scheduler.selectors.printed import windows
@@ -130,6 +131,17 @@ def test_a_log_that_still_comes_is_waited_for_but_not_for_ever(stream):
     newest.filter(offset=1024).update(created_at=at(1800))
     assert finish_undrained(now=at(1801)) == 1
     assert attempt.job.events.get(kind="log_incomplete").detail == {"missing_bytes": 512}
+
+
+def test_a_log_that_never_comes_does_not_keep_a_job_from_ending(stream):
+    node, attempt, _ = stream
+    sync(node, ended(attempt, log_size=999), now=at(1))
+    patience = load_conf().log_drain_s
+    assert finish_undrained(now=at(patience)) == 0
+    assert finish_undrained(now=at(patience + 2)) == 1
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == "succeeded"
+    assert attempt.job.events.get(kind="log_incomplete").detail == {"missing_bytes": 999}
 
 
 def test_a_log_that_comes_no_more_is_not_waited_for(stream):

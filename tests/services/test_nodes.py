@@ -13,7 +13,6 @@ from scheduler.conf import load_conf
 from scheduler.models import Allocation, Device, Node
 from scheduler.services import reaping
 from scheduler.services.errors import Conflict, Forbidden, Invalid
-from scheduler.services.logs import finish_undrained
 from scheduler.services.nodes import (
     authenticate_node,
     drain_node,
@@ -274,18 +273,6 @@ def test_a_node_that_does_not_stop_gets_no_more_work(cluster, root, alice, proje
     resume_node(actor=root, node=node, now=at(late + 102))
     node.refresh_from_db()
     assert (node.state, node.trouble) == (NodeState.READY, "")
-
-
-def test_a_log_that_never_comes_does_not_keep_a_job_from_ending(cluster, alice, project):
-    job = submit(alice, project)
-    attempt = start(job, cluster.node(1))
-    sync(cluster.node(1), ended(attempt, log_size=999), now=at(1))
-    patience = load_conf().log_drain_s
-    assert finish_undrained(now=at(patience)) == 0
-    assert finish_undrained(now=at(patience + 2)) == 1
-    job.refresh_from_db()
-    assert job.state == "succeeded"
-    assert job.events.get(kind="log_incomplete").detail == {"missing_bytes": 999}
 
 
 def test_a_retired_nodes_name_and_cards_may_be_used_again(cluster, root, secret):
