@@ -87,8 +87,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "heads": columns.heads(sort),
         "sort": sort,
         "is_usual_order": str(sort) == USUAL_ORDER,
-        "keeping": (keeping := _looks(request, sort)),
-        "looks": f"&{urlencode(keeping)}" if keeping else "",
+        **_looks(request, sort),
         "presets": PRESETS,
         "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
@@ -124,10 +123,12 @@ def _freshness(
     }
 
 
-def _looks(request: HttpRequest, sort: Sort) -> dict[str, str]:
-    """What of the address says how the table looks, whatever is in it."""
+def _looks(request: HttpRequest, sort: Sort) -> dict[str, Any]:
+    """What of the address says how the table looks, whatever is in it: by name, and for a link."""
     kept = {name: request.GET[name] for name in ("per", "columns") if request.GET.get(name)}
-    return kept if str(sort) == USUAL_ORDER else {"sort": str(sort), **kept}
+    if str(sort) != USUAL_ORDER:
+        kept = {"sort": str(sort), **kept}
+    return {"keeping": kept, "looks": f"&{urlencode(kept)}" if kept else ""}
 
 
 def _marks(request: HttpRequest, sort: Sort, problems: list[str]) -> tuple[Place | None, int]:
