@@ -32,6 +32,8 @@ from scheduler.wire.streams import Stream, StreamBroken
 
 MAX_MESSAGE = 16 * 1024 * 1024
 MAX_KEYS = 16 * 1024
+# Of a program's bytes so many are taken apart at once: frames may be two bytes long.
+_BITE = 2 * 1024
 FORBIDDEN = 4403
 BAD_FRAME = 4400
 GONE = 1013
@@ -151,7 +153,7 @@ class _Program:
             parse_uri(address), subprotocols=wanted or None, max_size=MAX_MESSAGE
         )
         self._headers = inward(scope["headers"])
-        self._pieces: list[bytes] = []
+        self._message = bytearray()
         self._is_text = False
 
     async def begin(self) -> None:
@@ -162,7 +164,7 @@ class _Program:
         self.link.send_request(request)
         await self._flush()
         while not (events := self.link.events_received()):
-            await self._read()
+            await self._hear()
         if not isinstance(events[0], Response) or self.link.handshake_exc is not None:
             raise StreamBroken("the program opens no WebSocket there")
         accept = {"type": "websocket.accept", "subprotocol": self.link.subprotocol}
@@ -178,12 +180,14 @@ class _Program:
         await self._flush()
 
     async def pass_on(self) -> bool:
-        if not await self._read():
-            return False
-        for frame in self.link.events_received():
-            await self._pass(frame)
-        await self._flush()  # pongs
-        return True
+        piece = await self.stream.read()
+        for at in range(0, len(piece), _BITE):
+            self.link.receive_data(piece[at : at + _BITE])
+            for frame in self.link.events_received():
+                await self._pass(frame)
+            await self._flush()  # pongs
+            await asyncio.sleep(0)  # a stream that has more waits for nothing
+        return bool(piece)
 
     async def _pass(self, frame: Any) -> None:
         if frame.opcode is Opcode.CLOSE:
@@ -192,24 +196,23 @@ class _Program:
             return
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
-        self._pieces.append(bytes(frame.data))
-        if sum(map(len, self._pieces)) > MAX_MESSAGE:
+        self._message += frame.data
+        if len(self._message) > MAX_MESSAGE:
             raise _Bad
         if not frame.fin:
             return
-        whole, self._pieces = b"".join(self._pieces), []
+        whole, self._message = bytes(self._message), bytearray()
         content = {"text": whole.decode("utf-8", "replace")} if self._is_text else {"bytes": whole}
         await self.send({"type": "websocket.send", **content})
 
-    async def _read(self) -> bool:
-        piece = await self.stream.read()
-        if piece:
+    async def _hear(self) -> None:
+        """More of the answer to the handshake."""
+        if piece := await self.stream.read():
             self.link.receive_data(piece)
         else:
             self.link.receive_eof()
         if self.link.handshake_exc is not None:
             raise StreamBroken(str(self.link.handshake_exc))
-        return bool(piece)
 
     async def _flush(self) -> None:
         for piece in self.link.data_to_send():
