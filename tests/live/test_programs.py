@@ -6,10 +6,11 @@ import asyncio
 import time
 
 import pytest
-from websockets.frames import Frame
+from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
-from portal.live.sessions import sockets
+from portal.live.sessions import access, sockets
+from scheduler.services.sessions import Entry
 
 pytestmark = pytest.mark.asyncio
 SCOPE = {
@@ -28,22 +29,26 @@ class Program:
         self.frames = frames
         self.coming = asyncio.Queue()
         self.more = more
+        self.came = []
         self.ended = ""
 
     async def write(self, data):
         self.link.receive_data(data)
         for event in self.link.events_received():
+            self.came.append(event)
             if not isinstance(event, Frame):
                 self.link.send_response(self.link.accept(event))
-                self._say()
-                for frame in self.frames:
-                    self.link.send_frame(frame)
-                    self._say()
+                self.say(*self.frames)
                 for at in range(0, len(self.more), 16 * 1024):
                     self.coming.put_nowait(self.more[at : at + 16 * 1024])
 
-    def _say(self):
+    def say(self, *frames):
+        for frame in frames:
+            self.link.send_frame(frame)
         self.coming.put_nowait(b"".join(self.link.data_to_send()))
+
+    def answered(self, opcode):
+        return sum(isinstance(one, Frame) and one.opcode is opcode for one in self.came)
 
     async def read(self):
         return await self.coming.get()
@@ -63,6 +68,12 @@ def send(sent):
         sent.append(event)
 
     return note
+
+
+async def until(what):
+    async with asyncio.timeout(5):
+        while not what():
+            await asyncio.sleep(0.01)
 
 
 async def opened(program, send):
@@ -89,3 +100,50 @@ async def test_a_message_in_endless_empty_pieces_neither_grows_nor_holds_others_
     watching.cancel()
     assert sent[1:] == [{"type": "websocket.send", "text": "ab"}]
     assert turns > 40 and longest < 0.5, f"others waited {longest:.2f} s of {turns} turns"
+
+
+class Keeper(access.Doorkeeper):
+    """Lets everybody in; keeps who was said to have done something."""
+
+    def __init__(self):
+        super().__init__()
+        self.touched = []
+
+    async def entry(self, caller, job_id, *, afresh=False):
+        return Entry(1, 1, job_id, "jupyter", fence=1, node_id=1)
+
+    async def touch(self, caller, job_id):
+        self.touched.append(caller)
+
+
+async def test_pings_are_nobody_and_what_is_shown_is_the_program(sent, send, monkeypatch):
+    keeper = Keeper()
+    monkeypatch.setattr(sockets, "doorkeeper", keeper)
+    pings = [Frame(Opcode.PING, b"alive")] * 3
+    program = Program(*pings)
+    entry, caller = await keeper.entry(None, 7), access.Caller("key", "signed in")
+    typed = asyncio.Queue()
+    work = sockets._Program(program, send, SCOPE)
+    carried = asyncio.ensure_future(sockets._carry(work, typed.get, send, entry, caller))
+    await until(lambda: program.answered(Opcode.PONG) == len(pings))
+    assert keeper.touched == []
+    program.say(Frame(Opcode.TEXT, b"12 %"))
+    await until(lambda: keeper.touched)
+    assert keeper.touched == [None]
+    typed.put_nowait({"type": "websocket.receive", "text": "stop"})
+    await until(lambda: program.answered(Opcode.TEXT))
+    assert keeper.touched == [None, caller]
+    typed.put_nowait({"type": "websocket.disconnect"})
+    await carried
+    assert program.ended
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_only_a_person_stays_signed_in_by_what_is_done(monkeypatch):
+    kept, noted = [], []
+    monkeypatch.setattr(access, "keep_signed_in", lambda key, now: kept.append(key))
+    monkeypatch.setattr(access, "note_activity", lambda job_id, at: noted.append(job_id))
+    keeper, caller = access.Doorkeeper(), access.Caller("key", "signed in")
+    for by in (None, None, caller, caller):
+        await keeper.touch(by, 7)
+    assert (noted, kept) == ([7, 7], ["signed in"])

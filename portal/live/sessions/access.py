@@ -120,10 +120,10 @@ def _looked_up(caller: Caller, job_id: int) -> Entry | None:
     return found if found is not None and may_look_on(caller, found.user_id) else None
 
 
-def _note(caller: Caller, job_id: int) -> None:
+def _note(caller: Caller | None, job_id: int) -> None:
     now = timezone.now()
     note_activity(job_id=job_id, at=now)
-    if is_shared():
+    if caller is not None and is_shared():
         # Who works here is not idle there, where being signed in is what keeps them here.
         keep_signed_in(caller.signed_in, now=now)
 
@@ -139,7 +139,7 @@ class Doorkeeper:
     """What keys opened a moment ago, so that a page of a hundred files asks once."""
 
     known: dict[tuple[Caller, int], _Known] = field(default_factory=dict)
-    noted: dict[int, float] = field(default_factory=dict)
+    noted: dict[tuple[Caller | None, int], float] = field(default_factory=dict)
 
     async def entry(self, caller: Caller, job_id: int, *, afresh: bool = False) -> Entry | None:
         """What the key opens in this browser; at most RECHECK_S old."""
@@ -170,15 +170,15 @@ class Doorkeeper:
                 await revoke()
                 return
 
-    async def touch(self, caller: Caller, job_id: int) -> None:
-        """Something was done in the session; written down now and then, and not where the database
-        is away: that breaks off nobody's work."""
+    async def touch(self, caller: Caller | None, job_id: int) -> None:
+        """Something was done in the session, by a person or (None) its program; written down now
+        and then, and not where the database is away: that breaks off nobody's work."""
         now = time.monotonic()
-        if now - self.noted.get(job_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
+        if now - self.noted.get((caller, job_id), -NOTED_EVERY_S) < NOTED_EVERY_S:
             return
         if len(self.noted) > _KNOWN_KEYS:
             self.noted.clear()
-        self.noted[job_id] = now
+        self.noted[caller, job_id] = now
         try:
             await database_sync_to_async(_note)(caller, job_id)
         except DatabaseFault as error:

@@ -85,8 +85,9 @@ async def _carry(
             await work.take(event.get("bytes"), event.get("text"))
 
     async def outward_way() -> None:
-        while await work.pass_on():
-            await doorkeeper.touch(caller, entry.job_id)
+        while (has_said := await work.pass_on()) is not None:
+            if has_said:
+                await doorkeeper.touch(None, entry.job_id)
 
     watch = asyncio.ensure_future(doorkeeper.watch(caller, entry, revoke))
     ways: set[asyncio.Task[None]] = set()
@@ -132,11 +133,12 @@ class _Shell:
             raise _Bad from None
         await self.stream.write(_KEYS.pack(b"r", len(size)) + size)
 
-    async def pass_on(self) -> bool:
+    async def pass_on(self) -> bool | None:
+        """Whether something was shown; None at the end."""
         piece = await self.stream.read()
         if piece:
             await self.send({"type": "websocket.send", "bytes": piece})
-        return bool(piece)
+        return True if piece else None
 
 
 class _Program:
@@ -179,31 +181,34 @@ class _Program:
             self.link.send_text((text or "").encode("utf-8", "surrogatepass"))
         await self._flush()
 
-    async def pass_on(self) -> bool:
+    async def pass_on(self) -> bool | None:
+        """Whether part of a message came, and not only pings, which nobody sees; None at the
+        end."""
         piece = await self.stream.read()
+        has_said = False
         for at in range(0, len(piece), _BITE):
             self.link.receive_data(piece[at : at + _BITE])
             for frame in self.link.events_received():
-                await self._pass(frame)
+                has_said |= await self._pass(frame)
             await self._flush()  # pongs
             await asyncio.sleep(0)  # a stream that has more waits for nothing
-        return bool(piece)
+        return has_said if piece else None
 
-    async def _pass(self, frame: Any) -> None:
+    async def _pass(self, frame: Any) -> bool:
         if frame.opcode is Opcode.CLOSE:
             raise StreamBroken("closed by the program")
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            return
+            return False
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._message += frame.data
         if len(self._message) > MAX_MESSAGE:
             raise _Bad
-        if not frame.fin:
-            return
-        whole, self._message = bytes(self._message), bytearray()
-        content = {"text": whole.decode("utf-8", "replace")} if self._is_text else {"bytes": whole}
-        await self.send({"type": "websocket.send", **content})
+        if frame.fin:
+            whole, self._message = bytes(self._message), bytearray()
+            text = {"text": whole.decode("utf-8", "replace")} if self._is_text else None
+            await self.send({"type": "websocket.send", **(text or {"bytes": whole})})
+        return True
 
     async def _hear(self) -> None:
         """More of the answer to the handshake."""
