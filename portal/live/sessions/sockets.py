@@ -173,6 +173,7 @@ class _Program:
         await self.send(accept)
         for frame in events[1:]:
             await self._pass(frame)
+        await self._flush()
 
     async def take(self, data: bytes | None, text: str | None) -> None:
         if data is not None:
