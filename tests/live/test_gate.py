@@ -60,7 +60,8 @@ async def test_on_the_portals_address_only_who_asked_for_it_comes_in(session, al
     refused = await ask("GET", session, ticket, cookie=theirs)
     assert refused.status_code == 403 and "is not yours" in refused.text
     own = await sync_to_async(signed_in)(alice)
-    assert (await ask("GET", session, ticket, cookie=own)).status_code == 303
+    beside = 'consent={"a":1}; ' + own + '; theme="x'  # of other programs under that name
+    assert (await ask("GET", session, ticket, cookie=beside)).status_code == 303
 
 
 @pytest.mark.parametrize("site", ["cross-site", "none", None])

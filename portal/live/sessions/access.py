@@ -9,13 +9,13 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import Error as DatabaseFault
+from django.http.cookie import parse_cookie
 from django.utils import timezone
 
 from portal.live.session import keep_signed_in, user_of_session
@@ -92,13 +92,8 @@ def caller_of(scope: Any) -> Caller:
 
 def _cookie(scope: Any, wanted: str) -> str:
     for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                found = SimpleCookie(value.decode("latin-1")).get(wanted)
-            except CookieError:
-                continue
-            if found is not None:
-                return found.value
+        if name == b"cookie" and (found := parse_cookie(value.decode("latin-1")).get(wanted)):
+            return found
     return ""
 
 
