@@ -86,7 +86,8 @@ def test_the_idle_clock_is_set_back_by_people_and_by_work_and_stops_at_last(
     [card] = session_cards(alice, [session], now=later(27))
     assert (card.idle_percent, card.level) == (90, "soon")
     assert {"connect", "keep", "cancel"} <= card.actions
-    assert stop_idle_sessions(now=later(28)) == 1
+    for minutes, stopped in ((26, 0), (28, 1)):
+        assert stop_idle_sessions(now=later(minutes)) == stopped
     attempt = session.job.attempts.get()
     assert attempt.stop_reason == EndReason.SESSION_IDLE
     with pytest.raises(Conflict):
@@ -115,7 +116,7 @@ def test_an_idle_session_is_told_once_before_it_stops_and_when_it_has(session, a
     keep_session(actor=alice, session=session, now=later(9))
     stop_idle_sessions(now=later(10))
     assert told() == [one]
-    stop_idle_sessions(now=later(18))
+    stop_idle_sessions(now=later(17))
     assert told() == [one, one]
     assert stop_idle_sessions(now=later(19)) == 1
     ended = scenes.ended(session.job.attempts.get(), reason=EndReason.PREEMPTED, exit_code=0)
@@ -128,6 +129,16 @@ def test_an_idle_session_is_told_once_before_it_stops_and_when_it_has(session, a
         "train was idle and has been stopped",
     ]
     assert "since 2026-11-20 12:00 UTC; it stops at 12:10 UTC" in texts[0][1]
+
+
+@pytest.mark.parametrize("first", [11, 60 * 24])
+def test_after_an_outage_it_is_told_first_and_stopped_as_much_later(session, alice, first):
+    assert stop_idle_sessions(now=later(first)) == 0
+    text = Notification.objects.get(person=alice, kind=NoticeKind.SESSION_IDLE).text
+    assert f"stops at {later(first + 2):%H:%M} UTC" in text
+    for after, stopped in ((1.9, 0), (2.1, 1)):
+        assert stop_idle_sessions(now=later(first + after)) == stopped
+    assert Notification.objects.filter(kind=NoticeKind.SESSION_IDLE).count() == 1
 
 
 @pytest.mark.parametrize(

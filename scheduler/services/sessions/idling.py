@@ -1,7 +1,8 @@
 """The idle clock of sessions: what sets it back, a word before it has run down, and the stop.
 
-Something is done in a session when a byte goes to or comes from its people, when they say that
-they still need it, and while its GPUs work. A session that trains over night goes on.
+Something is done in a session when something goes to or comes from its people, when they say that
+they still need it, and while its GPUs work. A session that trains over night goes on. None is
+stopped without the word in good time, also where nobody looked for long.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from scheduler.states import AttemptState, EndReason, NoticeKind
 
 # Of the rest, as the card of a session says that it ends soon.
 _TOLD_AFTER = 0.8
+# What programs are told is kept for an hour: a longer notice would be given for ever.
+_LONGEST_NOTICE = timedelta(minutes=30)
 
 
 def note_activity(*, job_id: int, at: datetime) -> None:
@@ -76,15 +79,19 @@ def stop_idle_sessions(*, now: datetime) -> int:
         if worked_at is not None:
             note_activity(job_id=attempt.job_id, at=worked_at)
             last_done = worked_at
-        if last_done <= now - rest:
+        if last_done > now - rest * _TOLD_AFTER:
+            continue
+        notice = min(rest * (1 - _TOLD_AFTER), _LONGEST_NOTICE)
+        warning = _warning(attempt, last_done, max(last_done + rest, now + notice))
+        if last_done <= now - rest and _was_told(warning, now - notice):
             count += _stop(attempt.pk, rest, now)
-        elif last_done <= now - rest * _TOLD_AFTER:
-            warned.append(_warning(attempt, last_done, rest))
+        else:
+            warned.append(warning)
     _tell_once(warned, now)
     return count
 
 
-def _warning(attempt: Attempt, last_done: datetime, rest: timedelta) -> News:
+def _warning(attempt: Attempt, last_done: datetime, stop_at: datetime) -> News:
     """Another one only after something was done in it."""
     job = attempt.job
     return News(
@@ -93,10 +100,15 @@ def _warning(attempt: Attempt, last_done: datetime, rest: timedelta) -> News:
         subject=f"job:{job.pk}",
         title=f"{job.name} is idle and stops soon",
         text=f"Nothing was done in the session since {last_done:%Y-%m-%d %H:%M} UTC; it stops at "
-        f"{last_done + rest:%H:%M} UTC. Go on in it, or keep it, if you still need it.",
+        f"{stop_at:%H:%M} UTC. Go on in it, or keep it, if you still need it.",
         path=f"/jobs/{job.pk}/",
         key=f"session-idle:{attempt.pk}:{int(last_done.timestamp())}",
     )
+
+
+def _was_told(one: News, by: datetime) -> bool:
+    rows = Notification.objects.filter(person=one.person_id, key=one.key, at__lte=by)
+    return rows.exists()
 
 
 @transaction.atomic
