@@ -173,7 +173,7 @@
     /* What is near to what is seen. */
     fill() {
       const { scrollTop, scrollHeight, clientHeight } = this.view;
-      if (this.follow && !this.isMovedUp() && scrollHeight > clientHeight) return;
+      if (this.follow && !this.isMovedUp() && this.rows.childElementCount > 99) return;
       const first = this.first();
       if (scrollTop < LOAD_AHEAD_PX && first > 1) {
         this.load(`before=${first}`, (content) => first === this.first() && this.prepend(content));

@@ -213,3 +213,20 @@ def test_a_screen_reader_hears_of_a_log_that_runs_but_once(stack, visit):
         with stack.api() as api:
             api.post(f"/jobs/{job}/cancel/")
         stack.wait_for(job)
+
+
+def test_a_group_that_was_shut_stays_so_while_its_lines_go_by(stack, visit):
+    script = "echo ::group::all; for n in $(seq 1500); do echo t $n; sleep 0.02; done; sleep 600"
+    job = stack.submit(name="grouped", script=script)["id"]
+    try:
+        stack.wait_for(job, "running")
+        page = visit("alice")
+        page.goto(f"/jobs/{job}/logs/")
+        page.locator("#L1 .fold").click()
+        expect(page.locator("#L1")).to_have_count(0)
+        expect(page.locator(".rows > .ln").first).to_be_attached()
+        expect(page.locator(".rows > .ln:not([hidden])")).to_have_count(0)
+    finally:
+        with stack.api() as api:
+            api.post(f"/jobs/{job}/cancel/")
+        stack.wait_for(job)
