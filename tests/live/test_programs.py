@@ -10,7 +10,9 @@ from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from portal.live.sessions import access, sockets
+from portal.live.sessions.tunnels import Tunnels
 from scheduler.services.sessions import Entry
+from scheduler.wire.streams import Mux
 
 pytestmark = pytest.mark.asyncio
 SCOPE = {
@@ -135,6 +137,40 @@ async def test_pings_are_nobody_and_what_is_shown_is_the_program(sent, send, mon
     assert keeper.touched == [None, caller]
     typed.put_nowait({"type": "websocket.disconnect"})
     await carried
+    assert program.ended
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_program_that_never_answers_keeps_no_stream(sent, send, monkeypatch, leaves):
+    async def swallow(frame):
+        """The node takes all and the program says nothing."""
+
+    mux, events = Mux(swallow), asyncio.Queue()
+    doors = Tunnels()
+    doors.put(1, mux)
+    monkeypatch.setattr(sockets, "tunnels", doors)
+    monkeypatch.setattr(sockets, "doorkeeper", Keeper())
+    monkeypatch.setattr(sockets, "_BEGUN_WITHIN_S", 30.0 if leaves else 0.05)
+    events.put_nowait({"type": "websocket.connect"})
+    served = asyncio.ensure_future(sockets.session_socket(SCOPE, events.get, send))
+    if leaves:
+        await until(lambda: len(mux))
+        events.put_nowait({"type": "websocket.disconnect"})
+    async with asyncio.timeout(5):
+        await served
+    assert len(mux) == 0
+    assert sent == [{"type": "websocket.close", "code": 1000 if leaves else sockets.GONE}]
+
+
+async def test_an_address_that_is_none_keeps_no_stream(send, monkeypatch):
+    program, keeper = Program(), Keeper()
+    monkeypatch.setattr(sockets, "doorkeeper", keeper)
+    scope = {**SCOPE, "headers": [(b"host", b"localhost:x")]}
+    work = sockets._Program(program, send, scope)
+    with pytest.raises(ValueError, match="Port"):
+        await sockets._carry(
+            work, asyncio.Queue().get, send, await keeper.entry(None, 7), access.Caller("", "")
+        )
     assert program.ended
 
 

@@ -34,6 +34,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 MAX_KEYS = 16 * 1024
 # Of a program's bytes so many are taken apart at once: frames may be two bytes long.
 _BITE = 2 * 1024
+_BEGUN_WITHIN_S = 30.0
 FORBIDDEN = 4403
 BAD_FRAME = 4400
 GONE = 1013
@@ -85,22 +86,23 @@ async def _carry(
             await work.take(event.get("bytes"), event.get("text"))
 
     async def outward_way() -> None:
+        async with asyncio.timeout(_BEGUN_WITHIN_S):
+            await work.begin()
         while (has_said := await work.pass_on()) is not None:
             if has_said:
                 await doorkeeper.touch(None, entry.job_id)
 
     watch = asyncio.ensure_future(doorkeeper.watch(caller, entry, revoke))
-    ways: set[asyncio.Task[None]] = set()
+    # At once: a browser may leave before the program has answered. Nothing comes from it before.
+    ways = {asyncio.ensure_future(inward_way()), asyncio.ensure_future(outward_way())}
     try:
-        await work.begin()
-        ways = {asyncio.ensure_future(inward_way()), asyncio.ensure_future(outward_way())}
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for each in done:
             each.result()
         codes.append(1000)
     except _Bad:
         codes.append(BAD_FRAME)
-    except (StreamBroken, WebSocketException):
+    except (StreamBroken, WebSocketException, TimeoutError):
         codes.append(GONE)
     finally:
         for task in (watch, *ways):
@@ -147,20 +149,22 @@ class _Program:
     def __init__(self, stream: Stream, send: Any, scope: Any) -> None:
         self.stream = stream
         self.send = send
-        query = scope["query_string"].decode("latin-1")
-        target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
-        wanted = [Subprotocol(one) for one in scope.get("subprotocols", ())]
-        address = f"ws://{header(scope, b'host')}{target}"
-        self.link = ClientProtocol(
-            parse_uri(address), subprotocols=wanted or None, max_size=MAX_MESSAGE
-        )
-        self._headers = inward(scope["headers"])
+        self.scope = scope
         self._message = bytearray()
         self._is_text = False
 
+    def _linked(self) -> ClientProtocol:
+        scope = self.scope
+        query = scope["query_string"].decode("latin-1")
+        target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+        wanted = [Subprotocol(one) for one in scope.get("subprotocols", ())]
+        address = parse_uri(f"ws://{header(scope, b'host')}{target}")
+        return ClientProtocol(address, subprotocols=wanted or None, max_size=MAX_MESSAGE)
+
     async def begin(self) -> None:
+        self.link = self._linked()
         request = self.link.connect()
-        for name, value in self._headers:
+        for name, value in inward(self.scope["headers"]):
             if name != b"host":
                 request.headers[name.decode("latin-1")] = value.decode("latin-1")
         self.link.send_request(request)
