@@ -4,11 +4,11 @@ It runs as the job, with whatever Python the node has, from a copy of this file 
 the standard library, and nothing newer than 3.8. Usage: terminal.py FOLDER NAME, where it makes
 the Unix socket NAME.
 
-Who connects gets what the shell printed lately, less what asks the terminal for an answer, then
-what it prints, as it is. What they send are messages of a kind (1 byte), a length (2 bytes,
-big-endian) and so many bytes: `d` keys, `r` the size as columns and rows (2 bytes each). The
-shell stays when people leave; when it ends, so does the session. A viewer who does not read holds
-the shell back for a while, then is let go.
+Who connects gets the modes that were set long ago, what the shell printed lately, less what asks
+the terminal for an answer, then what it prints, as it is. What they send are messages of a kind
+(1 byte), a length (2 bytes, big-endian) and so many bytes: `d` keys, `r` the size as columns and
+rows (2 bytes each). The shell stays when people leave; when it ends, so does the session. A viewer
+who does not read holds the shell back for a while, then is let go.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ _LONGEST_SIDE = 1000
 _READ = 32 * 1024
 # What asks the terminal for an answer, which would be typed into whatever runs by now.
 _QUESTIONS = re.compile(rb"\x1b\[[0-9;?>=]*[cn]")
+# Modes that last until they are set anew: keys of the cursor, wrapping, whether the cursor shows,
+# pasting, and the other screen, by three names. The first takes all of them back.
+_SWITCHES = re.compile(rb"\x1bc|\x1b\[\?([0-9;]+)([hl])")
+_LASTING = (b"1", b"7", b"25", b"2004")
+_OTHER, _ITS_NAMES = b"1049", (b"47", b"1047", b"1049")
+_LONGEST_SWITCH = 32
+_SHRUNK_S = 0.3
 
 
 class Viewer:
@@ -70,21 +77,25 @@ class Terminal:
         self.ear = ear
         self.viewers: dict[socket.socket, Viewer] = {}
         self.kept = bytearray()
+        self.modes: dict[bytes, bytes] = {}  # where `kept` begins
         self.typed = bytearray()
+        self.size = (80, 24)
+        self.shrunk_until: float | None = None
         self.selector = selectors.DefaultSelector()
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             _become_shell()
         os.set_blocking(self.master, False)
         self.ear.setblocking(False)
-        self.resize(80, 24)
+        self.resize(*self.size)
         self.selector.register(self.ear, selectors.EVENT_READ)
 
     def serve(self) -> int:
         """Until the shell has ended; returns the exit code to end with."""
         while True:
             self._choose()
-            for key, events in self.selector.select(1.0):
+            wait_s = 1.0 if self.shrunk_until is None else _SHRUNK_S
+            for key, events in self.selector.select(wait_s):
                 if key.fileobj is self.ear:
                     self._admit()
                 elif key.fd == self.master:
@@ -99,7 +110,18 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         """Tell the shell how large the window is."""
         columns, rows = (max(2, min(_LONGEST_SIDE, side)) for side in (columns, rows))
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.size = (columns, rows)
+        if self.shrunk_until is None:
+            self._set_size(rows)
+
+    def _set_size(self, rows: int) -> None:
+        size = struct.pack("HHHH", rows, self.size[0], 0, 0)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
+    def _shrink(self) -> None:
+        """For a moment: programs draw anew for another size, and not for the one they know."""
+        self.shrunk_until = time.monotonic() + _SHRUNK_S
+        self._set_size(self.size[1] - 1)
 
     def _choose(self) -> None:
         """Listen to what can be dealt with: a full viewer holds back what fills it."""
@@ -128,7 +150,11 @@ class Terminal:
             return
         link.setblocking(False)
         viewer = self.viewers[link] = Viewer(link)
+        for mode, state in self.modes.items():
+            viewer.out += b"\x1b[?" + mode + state
         viewer.out += _QUESTIONS.sub(b"", self.kept)
+        if self.modes.get(_OTHER) == b"h" and _OTHER not in _switched({}, self.kept):
+            self._shrink()  # of what was drawn there a part is cut off
 
     def _show(self) -> bool:
         """Pass on what the shell printed; False once it is gone."""
@@ -142,10 +168,18 @@ class Terminal:
             return False
         self.kept += piece
         if len(self.kept) > _KEPT:
-            del self.kept[: len(self.kept) - _KEPT // 2]
+            self._forget()
         for viewer in self.viewers.values():
             viewer.out += piece
         return True
+
+    def _forget(self) -> None:
+        cut = len(self.kept) - _KEPT // 2
+        # Not within a sequence, of which the rest would be shown.
+        begun = self.kept.rfind(b"\x1b", cut - _LONGEST_SWITCH, cut)
+        cut = begun if begun >= 0 else cut
+        self.modes = _switched(self.modes, self.kept[:cut])
+        del self.kept[:cut]
 
     def _type(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -172,6 +206,9 @@ class Terminal:
 
     def _let_go(self) -> None:
         now = time.monotonic()
+        if self.shrunk_until is not None and now >= self.shrunk_until:
+            self.shrunk_until = None
+            self._set_size(self.size[1])
         for viewer in list(self.viewers.values()):
             if len(viewer.out) <= _FULL:
                 viewer.full_since = None
@@ -195,6 +232,19 @@ class Terminal:
         _, status = os.waitpid(self.pid, 0)
         # A shell's code is that of its last command: how people leave says nothing went wrong.
         return 0 if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _switched(modes: dict[bytes, bytes], printed: bytes) -> dict[bytes, bytes]:
+    """The modes after something was printed: on (`h`) or off (`l`) by number."""
+    known = dict(modes)
+    for found in _SWITCHES.finditer(printed):
+        if found[1] is None:
+            known.clear()
+            continue
+        for mode in found[1].split(b";"):
+            if mode in _LASTING or mode in _ITS_NAMES:
+                known[_OTHER if mode in _ITS_NAMES else mode] = found[2]
+    return known
 
 
 def _become_shell() -> None:
