@@ -17,6 +17,15 @@ from portal.cli.output import print_json, print_line, print_table
 from portal.cli.session import AsJson
 
 _HEADS = ("RANK", "SIZE", "STATE", "SHA256", "FILE")
+# By state: what is not there yet, and what to do then.
+_LATER = (
+    ("away", "on a node that is not heard", "They come if it is back. Ask an operator."),
+    (
+        "arriving",
+        "still on their way from the node",
+        "Fetch them in a moment, with the same command.",
+    ),
+)
 
 
 def outputs(
@@ -43,20 +52,14 @@ def outputs(
         print_json({"items": done})
     else:
         _tell(found, done)
-    if away := [one["name"] for one in found if one["state"] == "away"]:
-        raise Failure(
-            f"{len(away)} of {len(found)} files are on a node that is not heard.",
-            code=TRY_AGAIN,
-            details=away,
-            remedy="They come if it is back. Ask an operator.",
-        )
-    if arriving := [one["name"] for one in found if one["state"] == "arriving"]:
-        raise Failure(
-            f"{len(arriving)} of {len(found)} files are still on their way from the node.",
-            code=TRY_AGAIN,
-            details=arriving,
-            remedy="Fetch them in a moment, with the same command.",
-        )
+    for state, words, remedy in _LATER:
+        if late := [one["name"] for one in found if one["state"] == state]:
+            raise Failure(
+                f"{len(late)} of {len(found)} files are {words}.",
+                code=TRY_AGAIN,
+                details=late,
+                remedy=remedy,
+            )
 
 
 def _tell(found: list[dict[str, Any]], done: list[dict[str, Any]]) -> None:
