@@ -33,7 +33,10 @@ class Wait(serializers.Serializer[Any]):
     reason = serializers.CharField()
     sentence = serializers.CharField()
     facts = serializers.DictField()
-    checked_at = serializers.DateTimeField(allow_null=True)
+    checked_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Since when just this is so: every cycle looks, and writes down what changes.",
+    )
 
 
 class End(serializers.Serializer[Any]):

@@ -48,11 +48,10 @@ def doubled_keys() -> Iterator[Rows]:
 
 
 def unseen_jobs() -> Iterator[Rows]:
-    """Jobs in line that nothing is said of yet, with when they last moved."""
+    """Jobs in line that nothing is said of yet, with when something last befell them: who changes
+    one that waits has it looked at anew."""
     unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
-    moved = unseen.order_by().annotate(
-        moved_at=Max("events__at", filter=Q(events__to_state=JobState.QUEUED))
-    )
+    moved = unseen.order_by().annotate(moved_at=Max("events__at"))
     found = moved.values("id", "state", "wait_reason", "moved_at").iterator(ROWS)
     while part := [plain(row) for row in islice(found, ROWS)]:
         yield Rows({"job": part})
