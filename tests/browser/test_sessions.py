@@ -198,6 +198,45 @@ def test_much_output_stands_whole_and_only_new_questions_are_answered(stack, vis
         end(stack, number)
 
 
+_CHOSEN = "() => String(getSelection())"
+_PLACE = """(view, text) => {
+  const row = [...view.lastChild.children].find(one => one.textContent.startsWith(text));
+  const box = row.getBoundingClientRect();
+  return [box.x, box.y + box.height / 2];
+}"""
+
+
+def test_what_is_chosen_stays_while_the_shell_prints(stack, visit):
+    page = visit("alice", viewport={"width": 1280, "height": 800})
+    number = start_shell(stack, page)
+    try:
+        shell = come_in(page, number)
+        screen = shell.locator(".shell-view")
+        typed(shell, "clear; echo choose-this; n=0; while sleep .1; do echo loss-$((n+=1)); done")
+        expect(screen).to_contain_text("loss-3")
+        x, y = screen.evaluate(_PLACE, "choose-this")
+        shell.mouse.move(x + 1, y)
+        shell.mouse.down()
+        shell.wait_for_timeout(300)
+        shell.mouse.move(x + 60, y, steps=4)
+        shell.wait_for_timeout(300)
+        shell.mouse.up()
+        shell.wait_for_timeout(300)
+        chosen = shell.evaluate(_CHOSEN)
+        assert chosen.startswith("choose")
+        seen = len(screen.text_content() or "")
+        # Copied, not sent: the loop goes on, and is seen again once something is typed.
+        shell.keyboard.press("Control+c")
+        assert len(screen.text_content() or "") == seen
+        shell.keyboard.type("#")
+        last = re.compile(r"loss-(\d+)")
+        before = max(map(int, last.findall(screen.text_content() or "")))
+        expect(screen).to_contain_text(f"loss-{before + 5}")
+        assert shell.evaluate(_CHOSEN) == ""
+    finally:
+        end(stack, number)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_shells_page_is_accessible_in_both_themes(stack, visit, theme):
     page = visit("alice", color_scheme=theme, bypass_csp=True)

@@ -16,6 +16,8 @@
   let tries = 0;
   let drawn = 0; // the number of the next row of the past, counted from its beginning
   let frame = 0;
+  let isPressed = false; // the pointer, on a row
+  let isBehind = false; // the rows, while a part of them is being chosen
   let size = [80, 24];
 
   keyboard.className = "shell-keys";
@@ -58,6 +60,10 @@
 
   function draw() {
     frame = 0;
+    // New rows take the place of those drawn: what is chosen in them would be lost to the copy.
+    const chosen = getSelection();
+    isBehind = isPressed || !chosen.isCollapsed && chosen.containsNode(rows, true);
+    if (isBehind) return;
     const stays = view.scrollTop + view.clientHeight < view.scrollHeight - 4;
     const { history, gone } = screen;
     while (past.childElementCount > Math.max(0, drawn - gone)) past.firstChild.remove();
@@ -70,6 +76,15 @@
 
   function drawSoon() {
     if (!frame) frame = requestAnimationFrame(draw);
+  }
+
+  function catchUp() {
+    if (isBehind) drawSoon();
+  }
+
+  function choose(pressed) {
+    isPressed = pressed;
+    catchUp();
   }
 
   function fit() {
@@ -147,6 +162,7 @@
     const text = bytesOf(event);
     if (text === null) return;
     event.preventDefault();
+    if (isBehind) getSelection().removeAllRanges();
     view.scrollTop = view.scrollHeight;
     send(text);
   });
@@ -166,6 +182,16 @@
   });
   view.addEventListener("mouseup", () => {
     if (!String(getSelection())) keyboard.focus({ preventScroll: true });
+  });
+  // A scroll bar's presses are the view's own, and have no end that a page hears of.
+  view.addEventListener("mousedown", (event) => choose(event.button === 0 && event.target !== view));
+  for (const end of ["mouseup", "dragend", "blur"]) window.addEventListener(end, () => choose(false));
+  document.addEventListener("selectionchange", catchUp);
+  view.addEventListener("keydown", (event) => {
+    // What is typed beside something chosen is the shell's, but for the keys that copy it.
+    if (!isBehind || event.key.length > 1 || event.ctrlKey || event.metaKey) return;
+    getSelection().removeAllRanges();
+    keyboard.focus({ preventScroll: true });
   });
   new ResizeObserver(fit).observe(view);
   connect();
