@@ -180,6 +180,8 @@ def test_much_output_stands_whole_and_only_new_questions_are_answered(stack, vis
         expect(screen).to_contain_text("50000")
         numbers = [int(row) for row in screen.evaluate(_ROWS) if row.strip().isdecimal()]
         assert numbers[-1000:] == [*range(49_001, 50_001)]
+        typed(shell, r"clear; printf 'x\033[5b 123456789\033[Zab\n'")
+        expect(screen).to_contain_text("xxxxxx 1ab")
         typed(shell, r"clear; printf '\033[6n'; read -t 9 -rsd R answer; echo ${#answer}-signs")
         expect(screen).to_contain_text(re.compile("[4-7]-signs"))
         # A press of Alt is the shell's, but on a Mac it makes signs.

@@ -43,7 +43,7 @@
       this.wraps = true;
       this.mustWrap = this.drawsLines = this.appKeys = this.pastes = false;
       this.showsCursor = true;
-      this.title = "";
+      this.title = this.last = "";
     }
 
     static blank() { return BLANK; }
@@ -119,6 +119,7 @@
     }
 
     put(sign) {
+      this.last = sign;
       const width = WIDE.test(sign) ? 2 : 1;
       if (/\p{M}|\u200d/u.test(sign)) {
         const before = Math.max(0, this.x - (this.mustWrap ? 0 : 1));

@@ -100,6 +100,8 @@
         case "X": this.wipe(this.y, this.x, Math.min(this.columns, this.x + count)); break;
         case "P": row.splice(this.x, count); while (row.length < this.columns) row.push(this.space()); break;
         case "@": row.splice(this.x, 0, ...Array(Math.min(count, this.columns)).fill(this.space())); row.length = this.columns; break;
+        case "b": if (this.last) for (let n = 0; n < count; n += 1) this.put(this.last); break;
+        case "Z": this.go((Math.ceil(this.x / 8) - count) * 8, this.y); break;
         case "L": if (this.y >= this.top && this.y <= this.bottom) this.scroll(-count, this.y); break;
         case "M": if (this.y >= this.top && this.y <= this.bottom) this.drop(count); break;
         case "S": this.scroll(count); break;
