@@ -211,8 +211,9 @@ class _Program:
             raise _Bad
         if frame.fin:
             whole, self._message = bytes(self._message), bytearray()
-            text = {"text": whole.decode("utf-8", "replace")} if self._is_text else None
-            await self.send({"type": "websocket.send", **(text or {"bytes": whole})})
+            text = whole.decode("utf-8", "replace") if self._is_text else None
+            content = {"bytes": whole} if text is None else {"text": text}
+            await self.send({"type": "websocket.send", **content})
         return True
 
     async def _hear(self) -> None:

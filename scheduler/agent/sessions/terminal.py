@@ -153,7 +153,7 @@ class Terminal:
         for mode, state in self.modes.items():
             viewer.out += b"\x1b[?" + mode + state
         viewer.out += _QUESTIONS.sub(b"", self.kept)
-        if self.modes.get(_OTHER) == b"h" and _OTHER not in _switched({}, self.kept):
+        if self.modes.get(_OTHER) == b"h" and _OTHER not in _switched({}, bytes(self.kept)):
             self._shrink()  # of what was drawn there a part is cut off
 
     def _show(self) -> bool:
@@ -178,7 +178,7 @@ class Terminal:
         # Not within a sequence, of which the rest would be shown.
         begun = self.kept.rfind(b"\x1b", cut - _LONGEST_SWITCH, cut)
         cut = begun if begun >= 0 else cut
-        self.modes = _switched(self.modes, self.kept[:cut])
+        self.modes = _switched(self.modes, bytes(self.kept[:cut]))
         del self.kept[:cut]
 
     def _type(self) -> None:
