@@ -28,8 +28,8 @@ from scheduler.states import FINAL_JOB_STATES, JobState
 _OWNER, _STRANGER = "alice", "carol"
 _STARTS_WITHIN_S = 40.0
 _ANSWERS_WITHIN_S = 15.0
-# The idle clock, and time for whoever looks at it, for the grace and for the log.
-_ENDS_WITHIN_S = SESSION_IDLE_S + 30.0
+# The idle clock, and time for whoever looks at it (to tell, and to stop), the grace and the log.
+_ENDS_WITHIN_S = SESSION_IDLE_S + 45.0
 # Well after the time that the end of a session may take to be heard of.
 _TRIED_AFTER_S = 12.0
 
