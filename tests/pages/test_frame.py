@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core import mail
 from django.template.loader import render_to_string
 from django.test import Client
@@ -15,7 +16,6 @@ from tests.pages.test_matrix import people
 
 __all__ = ["people"]
 
-HOST = "http://testserver"
 SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
 # What is no part of pages but one page's own, by style sheet: frames, columns, lines of a log, and
 # drawings that a legend beside them explains. Everything else stands in the guide.
@@ -87,7 +87,7 @@ def test_a_forgotten_password_is_set_anew_by_mail(client: Client) -> None:
     client.post("/accounts/password/reset/", {"email": "zoe@example.org"})
     (letter,) = mail.outbox
     assert letter.subject == "Trainyard: Set a new password"
-    address = re.search(rf"{HOST}(\S+)", letter.body)
+    address = re.search(rf"{settings.PUBLIC_URL}(/\S+)", letter.body)
     assert address is not None
     page = client.get(address[1], follow=True)
     fields = {"password1": "correct-horse-7", "password2": "correct-horse-7"}
