@@ -58,15 +58,21 @@ def test_everybody_is_told_to_come_again_and_no_job_is_there_that_was_not_told_o
         def read(one) -> list[int]:
             return [one.get("/queue/").status_code for _ in range(TIMES)]
 
-        with no_more_files(stack.supervisor.pid_of(WEB)), ThreadPoolExecutor() as hands:
-            told = [hands.submit(submit, one) for one in people]
-            shown = [hands.submit(read, one) for one in readers]
-            submitted = [status for each in told for status in each.result()]
-            pages = [status for each in shown for status in each.result()]
+        submitted: list[int] = []
+        pages: list[int] = []
+        # What it had open for something else may be free again just then.
+        for _ in range(2):
+            with no_more_files(stack.supervisor.pid_of(WEB)), ThreadPoolExecutor() as hands:
+                told = [hands.submit(submit, one) for one in people]
+                shown = [hands.submit(read, one) for one in readers]
+                submitted += [status for each in told for status in each.result()]
+                pages += [status for each in shown for status in each.result()]
+            if 503 in submitted:
+                break
         assert set(submitted) <= {201, 503}
         assert 503 in submitted, "it had files enough: nothing is shown"
         assert set(pages) <= {200, 503}
         assert "Exception in ASGI application" not in log.read_text("utf-8")[begun:]
-        found = people[0].get("/jobs/", params={"q": JOB["name"], "limit": 100}).json()["items"]
+        found = people[0].get("/jobs/", params={"q": JOB["name"], "limit": 200}).json()["items"]
         assert len(found) == submitted.count(201)
         assert people[1].post("/jobs/", json=JOB).status_code == 201

@@ -141,6 +141,9 @@ def signalled(*numbers: int, before: str = "") -> str:
     program = f"""
 import os, signal
 from portal.management.commands.up import _heed_signals
+# Whoever runs these tests may ignore some, which children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 {before}
 _heed_signals()
 try:
