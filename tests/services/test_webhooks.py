@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Receiver:
-    """A real server that keeps what it gets; `answers` with this, after `answers_in_turn`."""
+    """A real server that keeps what it gets; `answers` (0: hangs up), after `answers_in_turn`."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, dict[str, str], bytes]] = []
@@ -47,7 +47,9 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.got.append((self.path, dict(self.headers), body))
                 turn = outer.answers_in_turn
-                self.send_response(turn.pop(0) if turn else outer.answers)
+                if not (status := turn.pop(0) if turn else outer.answers):
+                    return  # hangs up
+                self.send_response(status)
                 self.send_header("Location", "http://127.0.0.1:9/elsewhere")
                 self.end_headers()
 
@@ -165,10 +167,10 @@ def test_a_choosy_address_gets_the_others_and_one_that_says_no_to_all_is_left(
     add_webhook(actor=root, url=receiver.url, now=at(0))
     for key in "abcde":
         told(alice, key=key)
-    answers = [503, 200, 503, 503, 200]
+    answers = [503, 200, 0, 503, 200]
     receiver.answers_in_turn = list(answers)
     assert deliver(now=at(2)) == 2
-    assert [row.status for row in Delivery.objects.order_by("id")] == answers
+    assert [row.status or 0 for row in Delivery.objects.order_by("id")] == answers
     for key in "fghij":
         told(alice, key=key, second=3)
     receiver.answers = 503

@@ -104,11 +104,13 @@ def _send(pk: int, now: datetime) -> _Became:
     tries = row.tries + 1
     if not mine.update(tries=tries, not_before=now + _FIRST_PAUSE * 2**tries):
         return _Became.ANOTHERS
-    status, trouble = None, ""
+    status, trouble, has_hung_up = None, "", False
     try:
         status = _post(row, int(now.timestamp()))
     except (OSError, HTTPException, Unsealable, ValueError) as error:
         trouble = (str(error) or type(error).__name__)[:200]
+        # It is there and did not let us wait: as quick as an answer.
+        has_hung_up = isinstance(error, ConnectionResetError | BrokenPipeError | HTTPException)
     is_sent = status is not None and 200 <= status < 300
     Delivery.objects.filter(pk=pk, tries=tries).update(
         status=status,
@@ -118,7 +120,7 @@ def _send(pk: int, now: datetime) -> _Became:
     )
     if is_sent:
         return _Became.SENT
-    return _Became.UNHEARD if status is None else _Became.REFUSED
+    return _Became.UNHEARD if status is None and not has_hung_up else _Became.REFUSED
 
 
 def _post(row: Delivery, at_s: int) -> int:
