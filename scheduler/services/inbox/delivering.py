@@ -104,23 +104,23 @@ def _send(pk: int, now: datetime) -> _Became:
     tries = row.tries + 1
     if not mine.update(tries=tries, not_before=now + _FIRST_PAUSE * 2**tries):
         return _Became.ANOTHERS
-    status, trouble, has_hung_up = None, "", False
+    status, trouble, became = None, "", _Became.UNHEARD
     try:
         status = _post(row, int(now.timestamp()))
+        became = _Became.SENT if 200 <= status < 300 else _Became.REFUSED
     except (OSError, HTTPException, Unsealable, ValueError) as error:
         trouble = (str(error) or type(error).__name__)[:200]
-        # It is there and did not let us wait: as quick as an answer.
-        has_hung_up = isinstance(error, ConnectionResetError | BrokenPipeError | HTTPException)
-    is_sent = status is not None and 200 <= status < 300
+        if isinstance(error, ConnectionResetError | BrokenPipeError | HTTPException):
+            # It is there and hung up without letting us wait: as quick as an answer.
+            became = _Became.REFUSED
+    is_sent = became is _Became.SENT
     Delivery.objects.filter(pk=pk, tries=tries).update(
         status=status,
         trouble=trouble,
         sent_at=now if is_sent else None,
         given_up_at=now if not is_sent and tries >= MOST_TRIES else None,
     )
-    if is_sent:
-        return _Became.SENT
-    return _Became.UNHEARD if status is None and not has_hung_up else _Became.REFUSED
+    return became
 
 
 def _post(row: Delivery, at_s: int) -> int:
