@@ -96,7 +96,8 @@ class Places:
         if not 0 <= port < 65536:
             raise StackProblem(f"there is no port {port}; choose one up to 65535 with --port")
         last = self.remembered_address().rpartition(":")[2]
-        wishes = [port] if port else [int(last or FIRST_PORT), 0]
+        again = int(last) if last.isdecimal() and int(last) < 65536 else FIRST_PORT
+        wishes = [port] if port else [again, 0]
         for wish in wishes:
             free = free_port(wish)
             if free is not None:

@@ -161,7 +161,7 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         True,
-        "Node {node} was lost. The time on it is not charged.",
+        "Node {node} failed the job. The time on it is not charged.",
     ),
     EndReason.DEVICE_FAILED: EndRule(
         JobState.FAILED,

@@ -132,6 +132,26 @@ def test_a_passed_check_clears_and_is_told_until_nobody_asks(tmp_path: Path) -> 
     assert [c.uuid for c in checks.results()] == uuids[:1]
 
 
+def test_an_error_during_a_check_outlives_it(tmp_path: Path) -> None:
+    """The small program may pass on a card that broke beside it."""
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text('{"0": {"kind": "hot"}}')
+    watch.look({})
+
+    class BreaksMeanwhile(SimulatedGpus):
+        def check_command(self, uuid: str) -> tuple[str, ...]:
+            faults.write_text('{"0": {"kind": "xid", "detail": "Xid 79"}}')
+            watch.look({})
+            return ("true",)
+
+    checks = Checks(BreaksMeanwhile("n", 2, "NVIDIA L4", faults), watch, lambda: None)
+    checks.want(uuids[:1])
+    wait_until(lambda: len(checks.results()) == 1)
+    (result,) = checks.results()
+    assert not result.passed and "Xid 79" in result.detail
+    assert "xid" in [told.kind for told in watch.all()]
+
+
 def test_memory_that_leaked_counts_once_nobody_holds_the_card(tmp_path: Path) -> None:
     watch, faults, uuids = make(tmp_path)
     faults.write_text('{"0": {"leaked_mib": 2048}}')

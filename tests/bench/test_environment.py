@@ -115,3 +115,8 @@ def test_mail_as_the_example_writes_it_is_encrypted():
 def test_a_port_that_cannot_be_is_refused(tmp_path, port):
     with pytest.raises(StackProblem, match="choose one up to 65535"):
         Places(tmp_path, tmp_path).choose_address(port)
+
+
+def test_an_address_that_was_damaged_is_not_remembered(tmp_path):
+    (tmp_path / "address").write_text("http://127.0.0.1:80\x00\x00")
+    assert Places(tmp_path, tmp_path).choose_address(0).startswith("http://127.0.0.1:")

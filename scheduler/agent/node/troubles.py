@@ -46,7 +46,8 @@ class TroubleWatch:
         self._counts: dict[str, str] = {}
         self._passed: dict[str, str] = {}
         self._recall()
-        self._tried: set[str] = set()
+        # By UUID of a card that a check is at work on: what stood against it before.
+        self._tried: dict[str, tuple[TroubleReport, ...]] = {}
 
     def look(self, holders: Mapping[str, int]) -> None:
         """Notice what is wrong now; `holders` maps UUIDs to the fence that has the device."""
@@ -89,12 +90,12 @@ class TroubleWatch:
     def trying(self, uuid: str) -> Iterator[None]:
         """A check is at work on the device in the block: what it uses there is not left behind."""
         with self._lock:
-            self._tried.add(uuid)
+            self._tried[uuid] = self._against(uuid)
         try:
             yield
         finally:
             with self._lock:
-                self._tried.discard(uuid)
+                self._tried.pop(uuid, None)
 
     def all(self) -> tuple[TroubleReport, ...]:
         """Everything that is wrong."""
@@ -119,14 +120,27 @@ class TroubleWatch:
         with self._lock:
             return any((uuid, Trouble.NOT_RELEASED) in self._found for uuid in uuids)
 
-    def clear(self, uuid: str) -> None:
-        """The device passed its check: what stood against it is over."""
+    def clear(self, uuid: str) -> str:
+        """The device passed its check: what stood against it is over.
+
+        What was noticed only while the check was at work is not: it is returned in words, and
+        nothing is cleared.
+        """
         with self._lock:
-            for key in [key for key in self._found if key[0] == uuid]:
-                del self._found[key]
+            before = self._tried.get(uuid)
+            now = self._against(uuid)
+            fresh = [one for one in now if before is not None and one not in before]
+            if fresh:
+                return "; ".join(f"{trouble_of(one.kind)}: {one.detail}" for one in fresh)
+            for one in now:
+                del self._found[uuid, trouble_of(one.kind)]
             if uuid in self._counts:
                 self._passed[uuid] = self._counts[uuid]
             self._keep()
+        return ""
+
+    def _against(self, uuid: str) -> tuple[TroubleReport, ...]:
+        return tuple(report for key, report in self._found.items() if key[0] == uuid)
 
     def _keep(self) -> None:
         kept = [asdict(r) for (_, kind), r in self._found.items() if TROUBLE_RULES[kind].is_sticky]
@@ -182,11 +196,11 @@ class Checks:
                     timeout=_CHECK_S,
                     check=False,
                 )
-            passed, detail = done.returncode == 0, done.stderr.strip()[-500:]
+                passed, detail = done.returncode == 0, done.stderr.strip()[-500:]
+                if passed and (fresh := self._watch.clear(uuid)):
+                    passed, detail = False, f"while it was checked: {fresh}"[:500]
         except (OSError, subprocess.TimeoutExpired) as problem:
             passed, detail = False, f"{problem}"[:500]
-        if passed:
-            self._watch.clear(uuid)
         logger.info("check of %s: %s %s", uuid, "passed" if passed else "failed", detail)
         with self._lock:
             self._running.discard(uuid)
