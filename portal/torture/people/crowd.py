@@ -18,6 +18,7 @@ from pathlib import Path
 
 import httpx
 import psycopg
+from websockets.exceptions import ConnectionClosed
 
 from portal.torture.history import Diary
 from portal.torture.people.budgets import Treasurer
@@ -118,7 +119,7 @@ class Crowd:
         while not self.over.is_set():
             try:
                 work(dice)
-            except (httpx.HTTPError, psycopg.Error):
+            except (httpx.HTTPError, psycopg.Error, ConnectionClosed):
                 self.over.wait(0.3)  # it is being hurt; that is the point
             except Exception:
                 logger.exception("somebody of the crowd did not get on")
