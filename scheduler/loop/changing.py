@@ -183,6 +183,7 @@ def change_job(
         raise Invalid(words, field="time_limit")
     change = change.of(job)
     check_actor(actor, job, version)
+    is_live = job.state in LIVE_JOB_STATES
     if _needs_consent(job, change):
         consent = preview(actor, job, change, now=now)["consent"]
         if not _may(actor, job, consent):
@@ -196,7 +197,7 @@ def change_job(
                 job=job,
                 time_limit_s=change.time_limit_s,
                 version=version,
-                may_run=job.state in LIVE_JOB_STATES,
+                may_run=is_live,
                 now=now,
             )
             version = None
@@ -204,7 +205,14 @@ def change_job(
             job = set_tier(actor=actor, job=job, tier=change.tier, version=version, now=now)
             version = None
         if change.nodes is not None:
-            job = set_nodes(actor=actor, job=job, nodes=change.nodes, version=version, now=now)
+            job = set_nodes(
+                actor=actor,
+                job=job,
+                nodes=change.nodes,
+                version=version,
+                may_run=is_live,
+                now=now,
+            )
             version = None
         if change.asks != _NOTHING:
             job = set_request(actor=actor, job=job, asks=change.asks, version=version, now=now)

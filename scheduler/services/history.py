@@ -64,6 +64,8 @@ def audit_act_on(
     elif detail and {"was", "is"} <= detail.keys():
         of = kind.removesuffix("_changed")
         before, after = {of: str(detail["was"])}, {of: str(detail["is"])}
+    elif detail and {"instead_of", "reason"} <= detail.keys():  # of a stop that is under way
+        before, after = {"reason": str(detail["instead_of"])}, {"reason": str(detail["reason"])}
     giver = managed_for(actor, job.project)
     what = f"job.{kind}"
     record(actor, what, job, before=before, after=after, on_behalf_of=giver, now=now)

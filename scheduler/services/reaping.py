@@ -6,6 +6,7 @@ the lock: what it is stopped for may be over by then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +22,7 @@ from scheduler.services.rows.locking import lock_node
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.patience import patience_with
-from scheduler.states import AttemptState, EndReason, NodeState, Trouble
+from scheduler.states import UNHEARD_NODES, AttemptState, EndReason, NodeState, Trouble
 
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 # Of nodes that fall silent together, moved with one transaction: other writers wait for it.
@@ -227,12 +228,23 @@ _STUCK = AskedOnce(_asked_before)
 
 
 def stop_overdue(*, now: datetime) -> int:
-    """Attempts far beyond their time limit are asked to stop by the server too."""
-    count = 0
-    for attempt_id, started_at, limit_s in _LONG.read(now - timedelta(seconds=_LIMIT_SLACK_S)):
-        if _has_overrun(started_at, limit_s, now):
-            count += _stop_if_overdue(attempt_id, now)
-    return count
+    """Attempts far beyond their time limit are asked to stop by the server too.
+
+    Not where a node is silent: it keeps the limit itself and tells so once it is heard. Asked for
+    now, the stop would be the end of a job whose node died long before, at its own cost.
+    """
+    long = _LONG.read(now - timedelta(seconds=_LIMIT_SLACK_S))
+    over = [pk for pk, started_at, limit_s in long if _has_overrun(started_at, limit_s, now)]
+    heard = _where_all_are_heard(over) if over else ()
+    return sum(_stop_if_overdue(attempt_id, now) for attempt_id in heard)
+
+
+def _where_all_are_heard(attempts: Sequence[int]) -> list[int]:
+    unheard = Placement.objects.filter(
+        attempt__in=attempts, ended_at__isnull=True, node__state__in=UNHEARD_NODES
+    )
+    silent = set(unheard.values_list("attempt_id", flat=True))
+    return [attempt_id for attempt_id in attempts if attempt_id not in silent]
 
 
 @transaction.atomic
@@ -242,6 +254,7 @@ def _stop_if_overdue(attempt_id: int, now: datetime) -> bool:
         attempt is not None
         and attempt.started_at is not None
         and _has_overrun(attempt.started_at, attempt.job.time_limit_s, now)
+        and bool(_where_all_are_heard([attempt_id]))
         and request_stop(attempt=attempt, reason=EndReason.TIME_LIMIT, now=now)
     )
 

@@ -219,7 +219,7 @@ def _apply(
         transitions.change_desired(p.node_id for p in placements if p.rank > 0)
     mine.reported = report.state
     if report.started_at is not None and mine.started_at is None:
-        mine.started_at = _sane(report.started_at, attempt.assigned_at, now)
+        mine.started_at = _sane(report.started_at - told.clock_ahead_s, attempt.assigned_at, now)
     if report.state is AttemptState.ENDED:
         # Which rank ended first tells why: of many heard together too.
         mine.ended_at = mine.ran_told_at = told.heard_at
@@ -245,10 +245,11 @@ def _take_late(
         return
     earliest = placement.attempt.assigned_at
     until = _ran_until(report, earliest, clock_ahead_s, now)
+    began = _sane(report.started_at - clock_ahead_s, earliest, now)
     told = {
         "ran_until": until,
         "ran_told_at": now,
-        "started_at": Coalesce("started_at", Value(_sane(report.started_at, earliest, now))),
+        "started_at": Coalesce("started_at", Value(began)),
     }
     if Placement.objects.filter(pk=placement.pk, ran_until__isnull=True).update(**told):
         job = placement.attempt.job

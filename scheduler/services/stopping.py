@@ -9,6 +9,7 @@ from accounts.models import User
 from scheduler.models import Attempt, Job, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.services import transitions
+from scheduler.services.history import record_event
 from scheduler.states import PAUSES, AttemptState, EndReason, JobState
 
 _CANCELS = frozenset({EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN})
@@ -38,7 +39,7 @@ def request_stop(
     by = actor.pk if actor and not who else None  # two who ask together are none of them
     who = who or (actor.get_full_name() if actor else str((facts or {}).get("given_back_to", "")))
     if attempt.state == AttemptState.STOPPING:
-        return _override(attempt, reason, who, by)
+        return _override(attempt, reason, who, actor, by, now)
     moved = transitions.move_attempt(
         attempt,
         AttemptState.STOPPING,
@@ -66,13 +67,18 @@ def request_stop(
     return True
 
 
-def _weight(reason: str) -> int:
-    return 2 if reason in _CANCELS else 1 if reason in PAUSES else 0
+def weight_of(reason: str) -> int:
+    """Of two reasons for one stop the heavier one holds; a cancel is the heaviest."""
+    if reason in _CANCELS:
+        return 3
+    return 2 if reason == EndReason.PAUSED_BY_ADMIN else 1 if reason in PAUSES else 0
 
 
-def _override(attempt: Attempt, reason: EndReason, who: str, by: int | None) -> bool:
+def _override(
+    attempt: Attempt, reason: EndReason, who: str, actor: User | None, by: int | None, now: datetime
+) -> bool:
     """Another reason for a stop under way, if it weighs more."""
-    if _weight(reason) <= _weight(attempt.stop_reason):
+    if weight_of(reason) <= weight_of(attempt.stop_reason):
         return False
     # For a node's fault it ends at nobody's cost, whatever becomes of the job.
     is_fault = attempt.stop_reason in NODE_FAULTS
@@ -82,8 +88,12 @@ def _override(attempt: Attempt, reason: EndReason, who: str, by: int | None) -> 
         "stop_actor_name": who,
         "stop_facts": {**(attempt.stop_facts or {}), **fault, "by": by},
     }
+    detail = {"attempt": attempt.number, "reason": reason, "instead_of": attempt.stop_reason}
     Attempt.objects.filter(pk=attempt.pk).update(**changes)
     attempt.refresh_from_db(fields=list(changes))
+    record_event(
+        attempt.job, "stop_requested", now=now, actor=actor, attempt=attempt, detail=detail
+    )
     return True
 
 

@@ -113,7 +113,10 @@ def test_too_old_too_late_and_not_yours(cluster, busy, alice, bob):
     Node.objects.update(protocol=2)
     with pytest.raises(Conflict, match="too old"):
         change_job(actor=alice, job=busy, change=SIX_H, now=at(5))
-    Node.objects.update(protocol=3)
+    Node.objects.update(protocol=3, state="silent")
+    with pytest.raises(Conflict, match="is not heard now"):
+        change_job(actor=alice, job=busy, change=SIX_H, now=at(5))
+    Node.objects.update(state="ready")
     cancel_job(actor=alice, job=busy, now=at(6))
     busy.refresh_from_db()
     with pytest.raises(Conflict, match="being stopped"):
@@ -259,6 +262,9 @@ def test_its_nodes_are_not_kept_for_it_past_what_is_planned_there(
         asks = {"licences": {"sim": 1}}
     job = scenes.submit(alice, project, nodes="1..2", gpus_per_node=2, time_limit="4h", **asks)
     scenes.start(job, cluster.node(1), cluster.node(2))
+    with pytest.raises(Conflict, match="has just started"):
+        change_job(actor=alice, job=job, change=Change(nodes=1), now=at(60))
+    job.refresh_from_db()
     if what != "licences":
         _plan(root, other_project, cluster, what, begins_s)
     change_job(actor=alice, job=job, change=Change(nodes=1), now=at(60))

@@ -113,6 +113,25 @@ def test_a_job_far_beyond_its_limit_is_asked_to_stop(scheduler, cluster, alice, 
     assert (attempt.state, attempt.stop_reason) == (AttemptState.STOPPING, EndReason.TIME_LIMIT)
 
 
+def test_a_limit_that_ends_after_its_node_has_died_costs_the_job_nothing(
+    scheduler, cluster, alice, project
+):
+    job = submit(alice, project, time_limit="10m")
+    scheduler.run_cycle(at(1))
+    attempt = job.attempts.get()
+    sync(attempt.placements.get().node, running(attempt), now=at(2))
+    type(attempt).objects.filter(pk=attempt.pk).update(started_at=at(2))
+    scheduler.run_cycle(at(60))  # silent from here on
+    scheduler.run_cycle(at(700))
+    attempt.refresh_from_db()
+    assert attempt.state == AttemptState.RUNNING
+    scheduler.run_cycle(at(60) + given_up_after())
+    attempt.refresh_from_db()
+    job.refresh_from_db()
+    assert attempt.end_reason == EndReason.NODE_LOST
+    assert job.free_retries_used == 1 and job.state in (JobState.QUEUED, JobState.STARTING)
+
+
 def test_records_of_cycles_are_pruned_with_the_samples(scheduler, alice, project, settings):
     submit(alice, project)
     scheduler.run_cycle(at(1))

@@ -9,7 +9,7 @@ import pytest
 from scheduler.models import Allocation, Node
 from scheduler.selectors.jobs import job_actions, shown_state_of
 from scheduler.services.errors import Conflict, Forbidden, StaleVersion
-from scheduler.services.jobs import cancel_job, pause_job, release_job
+from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.services.stopping import request_stop
 from scheduler.states import EndReason, wait_sentence
 from scheduler.wire.messages import Checkpoint
@@ -85,6 +85,23 @@ def test_what_an_operator_pauses_only_an_operator_resumes(cluster, job, attempt,
     assert release_job(actor=operator, job=job).state == "queued"
 
 
+def test_an_operators_pause_or_hold_takes_the_place_of_the_users_own(
+    cluster, job, attempt, alice, operator
+):
+    pause_job(actor=alice, job=job, now=at(100))
+    pause_job(actor=operator, job=job, now=at(101))
+    pause_job(actor=alice, job=job, now=at(102))  # changes nothing any more
+    stopped(cluster, attempt, job, now=103)
+    assert (job.state, job.wait_reason) == ("held", "held_by_admin")
+    release_job(actor=operator, job=job, now=at(104))
+    hold_job(actor=alice, job=job, now=at(105))
+    hold_job(actor=operator, job=job, now=at(106))
+    job.refresh_from_db()
+    assert job.wait_reason == "held_by_admin" and job.wait_facts["who"] == operator.get_full_name()
+    with pytest.raises(Forbidden):
+        release_job(actor=alice, job=job)
+
+
 def test_who_has_no_say_may_not_pause(job, attempt, carol):
     with pytest.raises(Forbidden):
         pause_job(actor=carol, job=job)
@@ -119,6 +136,8 @@ def test_a_pause_wins_over_preemption_and_a_cancel_over_both(cluster, job, attem
         pause_job(actor=alice, job=job, now=at(5))
     stopped(cluster, attempt, job, now=6, reason=EndReason.PREEMPTED)
     assert job.state == "cancelled"
+    told = [(one.actor, one.detail.get("reason")) for one in job.events.order_by("pk")]
+    assert told[-3:-1] == [(alice, "paused_by_user"), (alice, "cancelled_by_user")]
 
 
 def test_a_program_that_finishes_first_has_succeeded(cluster, job, attempt, alice):

@@ -24,7 +24,7 @@ from scheduler.services.submitting.longest import longest_on_the_way, refuse_lon
 from scheduler.spec import SpecInvalid
 from scheduler.spec.schema import MAX_TIME_LIMIT_S
 from scheduler.spec.units import format_duration
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, AttemptState
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, UNHEARD_NODES, AttemptState
 
 # Agents of older protocols keep the limit that a job was started with.
 _SINCE_PROTOCOL = 3
@@ -131,7 +131,13 @@ def _extend(job: Job, attempt: Attempt | None, time_limit_s: int) -> None:
         raise Conflict("The job is being stopped; more time comes too late.")
     if time_limit_s < job.time_limit_s:
         raise Conflict("A running job keeps the time it was given; pause or cancel it instead.")
-    nodes = dict(attempt.placements.values_list("node_id", "node__protocol"))
+    told = attempt.placements.values_list("node_id", "node__protocol", "node__state", "node__name")
+    nodes = {node_id: protocol for node_id, protocol, _, _ in told}
+    if unheard := sorted(name for *_, state, name in told if state in UNHEARD_NODES):
+        raise Conflict(
+            f"{', '.join(unheard)} is not heard now and keeps the limit it knows; try again once "
+            "it is back."
+        )
     if any(protocol < _SINCE_PROTOCOL for protocol in nodes.values()):
         raise Conflict("The agent on one of its nodes is too old to extend jobs; upgrade it.")
     try:

@@ -35,9 +35,17 @@ def sizes_offered(job: Job) -> tuple[int, ...]:
 
 @transaction.atomic
 def set_nodes(
-    *, actor: User, job: Job, nodes: int, version: int | None = None, now: datetime | None = None
+    *,
+    actor: User,
+    job: Job,
+    nodes: int,
+    version: int | None = None,
+    may_run: bool = True,
+    now: datetime | None = None,
 ) -> Job:
     """Let it have so many nodes at most, within what it was submitted with. A no-op if that is so.
+
+    Not `may_run`: nobody has looked at who would wait for it, so one that has started is refused.
 
     1. Who waits starts with no more.
     2. Who runs with more is asked to stop and goes on from its last checkpoint with that many of
@@ -58,6 +66,8 @@ def set_nodes(
     if nodes == was:
         return job
     _check_size(job, nodes)
+    if attempt is not None and not may_run:
+        raise Conflict("The job has just started; look again and try.", code="try_again")
     if attempt is None and job.state in LIVE_JOB_STATES:
         raise Conflict("The job is just being started; try again in a second.", code="try_again")
     if attempt is not None and attempt.state == AttemptState.STOPPING:

@@ -15,8 +15,8 @@ from scheduler.services.gathering import gathering
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import check_actor
-from scheduler.services.stopping import request_stop
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason, JobState
+from scheduler.services.stopping import request_stop, weight_of
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason
 
 # As an attempt keeps them.
 _MAX_NAMES = 150
@@ -35,15 +35,15 @@ class EndedNow:
 def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
     """End them; call it in one transaction, under the proposal's row lock.
 
-    Rows are locked in the order in which everybody locks them: attempts, sets with a throttle,
-    jobs, nodes. Raises Conflict `try_again` where one of them was started between the first and the
+    Rows are locked in the order in which everybody locks them: attempts, sets, jobs,
+    nodes. Raises Conflict `try_again` where one of them was started between the first and the
     third: its attempt is not held then.
     """
     named = Job.objects.filter(bulk_cancels=proposal)
     running = Attempt.objects.filter(job__bulk_cancels=proposal)
     attempts = {one.job_id: one for one in locked_live_attempts(running)}
-    throttled = named.filter(job_set__max_parallel__gt=0).order_by().values("job_set")
-    list(JobSet.objects.select_for_update().filter(pk__in=throttled).order_by("pk"))
+    sets = named.filter(job_set__isnull=False).order_by().values("job_set")
+    list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
     jobs = list(
         named.select_for_update(of=("self",))
         .exclude(state__in=FINAL_JOB_STATES)
@@ -56,7 +56,11 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
         raise Conflict(
             "One of them is just being started; try again in a second.", code="try_again"
         )
-    noted = sum(one.owner_id != second.pk and one.state != JobState.STOPPING for one in live)
+    noted = sum(
+        one.owner_id != second.pk
+        and weight_of(_reason(second, one)) > weight_of(attempts[one.pk].stop_reason)
+        for one in live
+    )
     names = f"{proposal.proposed_by.get_full_name()} and {second.get_full_name()}"
     with gathering():
         for job in live:
