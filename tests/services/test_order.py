@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.loop.reaping import reap
-from scheduler.models import Dependency, Job
+from scheduler.models import Dependency, Job, JobEvent
 from scheduler.selectors.jobs import job_actions, wait_sentence_of
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict
@@ -160,11 +160,15 @@ def test_singletons_run_one_after_the_other_by_owner_and_name(cluster, alice, bo
     second, third = (submit(alice, project, name="nightly", depends_on="singleton") for _ in "ab")
     assert others.state == JobState.QUEUED
     assert fresh(second, third) == [("held", "dependency_wait")] * 2
-    assert "1 earlier job of the same name" in wait_sentence_of(second)
+    assert "the earlier jobs of the same name" in wait_sentence_of(second)
     cancel_job(actor=alice, job=second, now=at(1))
     assert fresh(third) == [("held", "dependency_wait")]
+    fourth = submit(alice, project, name="nightly", depends_on="singleton")
+    before = JobEvent.objects.filter(job__in=[third, fourth]).count()
     run(cluster, first)
     assert fresh(third)[0][0] == "queued"
+    assert fresh(fourth) == [("held", "dependency_wait")]
+    assert JobEvent.objects.filter(job__in=[third, fourth]).count() == before + 1
 
 
 def test_begin_time_counts_after_the_dependency(cluster, alice, project):

@@ -25,9 +25,10 @@ def followers_of(jobs: Sequence[Job]) -> list[int]:
     found = {pk for (pk,) in _WAITING_FOR.rows([job.pk for job in jobs])}
     over = {(job.owner_id, job.name) for job in jobs if job.state in FINAL_JOB_STATES}
     if over:
-        # More than asked for, by one statement; which of them fit is seen here.
+        # Of each name the oldest alone: the others wait for that one, which has not ended.
         rows = _SINGLETONS.rows(sorted({owner for owner, _ in over}))
-        found.update(pk for pk, owner, name in rows if (owner, name) in over)
+        oldest = {(owner, name): pk for pk, owner, name in sorted(rows, reverse=True)}
+        found.update(pk for whose, pk in oldest.items() if whose in over)
     gone = [job for job in jobs if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
     lock_sets_over(gone)
     for number in {job.job_set_id for job in gone if job.job_set_id}:

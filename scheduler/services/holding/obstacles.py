@@ -61,10 +61,11 @@ class Needed:
         return self.state in FINAL_JOB_STATES and not self.is_met
 
 
-def dependency_obstacle(needed: Iterable[Needed], *, namesakes: int = 0) -> Obstacle | None:
+def dependency_obstacle(needed: Iterable[Needed], *, namesakes: bool = False) -> Obstacle | None:
     """The obstacle that dependencies are, None if all are met.
 
-    `namesakes` counts the owner's earlier jobs of the same name that a singleton waits for.
+    `namesakes`: a singleton waits for earlier jobs of its owner under the same name. How many is
+    not said: each end would change it for all that wait, a line of history each.
     """
     ordered = sorted(needed, key=lambda one: one.job)
     broken = next((one for one in ordered if one.is_impossible), None)
@@ -78,7 +79,7 @@ def dependency_obstacle(needed: Iterable[Needed], *, namesakes: int = 0) -> Obst
     if len(missing) > _SHOWN:
         words.append(f"{len(missing) - _SHOWN} more")
     if namesakes:
-        words.append(f"{namesakes} earlier job{'s' * (namesakes > 1)} of the same name to end")
+        words.append("the earlier jobs of the same name to end")
     return Obstacle(
         WaitReason.DEPENDENCY_WAIT,
         {"jobs": ", ".join(words), "numbers": [one.job for one in missing]},
@@ -126,7 +127,7 @@ def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | 
         needed[job_id].append(Needed(kind, on, state, started_at is not None))
     found: dict[int, Obstacle | None] = {}
     for job in jobs:
-        namesakes = earlier_namesakes(job.owner_id, job.name, job.pk) if job.is_singleton else 0
+        namesakes = job.is_singleton and has_namesakes(job.owner_id, job.name, job.pk)
         found[job.pk] = (
             dependency_obstacle(needed[job.pk], namesakes=namesakes)
             or pause_obstacle(job.begin_at, job.end_facts, now)
@@ -136,10 +137,10 @@ def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | 
     return found | _throttled(free)
 
 
-def earlier_namesakes(owner_id: int, name: str, before: int | None = None) -> int:
-    """How many of the owner's jobs of this name, older than `before`, have not ended."""
+def has_namesakes(owner_id: int, name: str, before: int | None = None) -> bool:
+    """Whether any of the owner's jobs of this name, older than `before`, has not ended."""
     open_jobs = Job.objects.filter(owner=owner_id, name=name).exclude(state__in=FINAL_JOB_STATES)
-    return (open_jobs.filter(pk__lt=before) if before else open_jobs).count()
+    return (open_jobs.filter(pk__lt=before) if before else open_jobs).exists()
 
 
 def _throttled(tasks: Iterable[Job]) -> dict[int, Obstacle]:

@@ -12,7 +12,7 @@ from scheduler.services.holding.obstacles import (
     Needed,
     Obstacle,
     dependency_obstacle,
-    earlier_namesakes,
+    has_namesakes,
 )
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.order import SINGLETON
@@ -74,7 +74,7 @@ def resolve_order(actor: User, spec: JobSpec) -> Order:
         for one in spec.depends_on
         if (job := found.get(one.job if isinstance(one.job, int) else 0)) is not None
     )
-    namesakes = earlier_namesakes(actor.pk, spec.name) if is_singleton else 0
+    namesakes = is_singleton and has_namesakes(actor.pk, spec.name)
     obstacle = dependency_obstacle(needed, namesakes=namesakes)
     if obstacle is not None and obstacle.is_final:
         words = "waits for job {job} {wanted}, which has {state} already; name another job"
