@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import Any
 
 from accounts.models import User
 from portal.pages.event_lines import event_line
-from portal.pages.job_rows import elapsed_of
+from portal.pages.job_rows import elapsed_of, ends_by
 from portal.reports.charts import device_charts, latest, mean_use
 from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
@@ -27,6 +27,7 @@ from scheduler.selectors.jobs import (
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.one_job.tries import read_devices
 from scheduler.selectors.queues import place_in_line, places_of
+from scheduler.selectors.tables.so_far import Span
 from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import JobCost, cost_of_attempts, may_see_cost
@@ -43,6 +44,7 @@ from scheduler.states import (
     Tier,
     WaitReason,
     end_sentence,
+    why_no_forecast,
 )
 
 EVENTS_SHOWN = 8
@@ -64,7 +66,7 @@ FACT_WORDS: Mapping[str, str] = {
 # What a held job waits for, and whose turn it is to do something.
 NEXT_WORDS: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_USER: "The scheduler looks at it once it is released.",
-    WaitReason.HELD_BY_ADMIN: "Only the operator or a lead releases it; ask them.",
+    WaitReason.HELD_BY_ADMIN: "Only an operator releases it; ask them.",
     WaitReason.DEPENDENCY_WAIT: "It joins the line by itself when they end as it asks for.",
     WaitReason.BEGIN_TIME: "It joins the line by itself at that time.",
     WaitReason.STORAGE_PAUSE: (
@@ -77,6 +79,10 @@ NEXT_WORDS: Mapping[WaitReason, str] = {
     ),
     WaitReason.APPROVAL_WAIT: "It joins the line when that is decided.",
 }
+# What a person holds a person releases.
+BY_HAND = frozenset({WaitReason.HELD_BY_USER, WaitReason.HELD_BY_ADMIN})
+# Of the jobs that one waits for so many are links beside the sentence.
+_LINKED = 10
 _END_WORDS = {**{reason: str(reason) for reason in MADE_TO_MOVE}, **dict.fromkeys(PAUSES, "paused")}
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre", "resized": "a-pre"}
 
@@ -130,6 +136,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
     tries."""
     job, frame, attempts = header.job, job_frame(viewer, header), header.attempts
     read_devices(attempts)
+    ran = _ran(attempts)
     may_measure = bool(attempts) and frame["may_measure"]
     series = attempt_series(viewer, job, attempts[-1], now=now) if may_measure else []
     cost = cost_of_attempts(viewer, job, attempts, now=now) if frame["may_see_cost"] else None
@@ -137,10 +144,11 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "now": now,
         "attempts": [_card(a, earlier, job) for a, earlier in _with_previous(attempts)],
         "latest": attempts[-1] if attempts else None,
-        "elapsed": elapsed_of(job, now),
+        "elapsed": elapsed_of(job, ran, now),
+        "began": ran[0] if ran else None,
         "gpu_use": mean_use(series),
         "cost": cost,
-        "ends_by": _ends_by(job),
+        "ends_by": ends_by(job, ran[0] if ran else None),
         "places": placement_rows(attempts[-1]) if attempts else [],
         "risk": _risk(job, frame["saved"], attempts, cost, now),
         "loss": _loss(attempts),
@@ -160,11 +168,10 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _ends_by(job: Job) -> datetime | None:
-    """When its time is up; None while it does not run."""
-    if job.state != JobState.RUNNING or job.started_at is None:
-        return None
-    return job.started_at + timedelta(seconds=job.time_limit_s)
+def _ran(attempts: Sequence[Attempt]) -> Span | None:
+    """Begin and end of the last one that has begun."""
+    begun = [(one.started_at, one.ended_at) for one in attempts if one.started_at is not None]
+    return begun[-1] if begun else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +241,18 @@ def why(job: Job, decided: Decided) -> dict[str, Any]:
         "decided": decided,
         "start_p50": _moment(job.wait_facts.get("start_p50_at")),
         "start_p90": _moment(job.wait_facts.get("start_p90_at")),
-        "start_why": str(job.wait_facts.get("start_why", "")),
+        "is_by_hand": job.state == JobState.HELD and job.wait_reason in BY_HAND,
+        "waits_for": list(job.wait_facts.get("numbers") or ())[:_LINKED],
+        "start_why": _no_start(job),
         "next_free": _moment(job.wait_facts.get("next_free_at")),
     }
+
+
+def _no_start(job: Job) -> str:
+    """Why nobody can say when it starts; empty where that is known or will be."""
+    if job.state == JobState.HELD and job.wait_reason in set(WaitReason):
+        return why_no_forecast(WaitReason(job.wait_reason))
+    return str(job.wait_facts.get("start_why", ""))
 
 
 def next_words(job: Job) -> str:

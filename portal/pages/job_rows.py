@@ -13,7 +13,7 @@ from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.queues import place_in_line
 from scheduler.selectors.sets import SetInFull, SetView, set_view, set_views
 from scheduler.selectors.tables.of_sets import Told
-from scheduler.selectors.tables.so_far import SoFar, so_far
+from scheduler.selectors.tables.so_far import SoFar, Span, so_far
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier
 
 
@@ -33,6 +33,7 @@ class JobRow:
     hourly: Decimal | None = None
     nodes: Sequence[str] = ()
     view: SetView | None = None
+    began: datetime | None = None
 
     @property
     def tier(self) -> str:
@@ -42,9 +43,7 @@ class JobRow:
     @property
     def ends_by(self) -> datetime | None:
         """When its time is up; None while it does not run."""
-        if self.job.state != JobState.RUNNING or self.job.started_at is None:
-            return None
-        return self.job.started_at + timedelta(seconds=self.job.time_limit_s)
+        return ends_by(self.job, self.began)
 
     @property
     def total(self) -> Decimal | None:
@@ -124,21 +123,32 @@ def _rows(jobs: Iterable[Job], told: SoFar, now: datetime) -> list[JobRow]:
         JobRow(
             job,
             job.pk in told.silent,
-            elapsed_of(job, now),
+            elapsed_of(job, told.ran.get(job.pk), now),
             told.jobs.get(job.pk),
             sentence_of(job),
             told.hourly.get(job.pk),
             sorted(told.nodes.get(job.pk, ())),
+            began=told.ran.get(job.pk, (None, None))[0],
         )
         for job in jobs
     ]
 
 
-def elapsed_of(job: Job, now: datetime) -> timedelta | None:
-    """From the start of its latest attempt to its end, or to now; None between attempts."""
-    if job.started_at is None or job.state in WAITING_JOB_STATES:
+def elapsed_of(job: Job, ran: Span | None, now: datetime) -> timedelta | None:
+    """From the start of its latest attempt to its end, or to now; None between attempts.
+
+    `ran`: that attempt's begin and end. The job's own begin is its first attempt's.
+    """
+    if ran is None or job.state in WAITING_JOB_STATES:
         return None
-    return (job.ended_at or now) - job.started_at
+    return (ran[1] or job.ended_at or now) - ran[0]
+
+
+def ends_by(job: Job, began: datetime | None) -> datetime | None:
+    """When the time of its attempt that began then is up; None while it does not run."""
+    if job.state != JobState.RUNNING or began is None:
+        return None
+    return began + timedelta(seconds=job.time_limit_s)
 
 
 def sentence_of(job: Job) -> str:

@@ -26,6 +26,7 @@ from scheduler.states import (
     EndReason,
     JobState,
     NodeState,
+    WaitReason,
     end_sentence,
     shown_state,
     wait_sentence,
@@ -231,7 +232,9 @@ def job_actions(viewer: User, job: Job) -> set[str]:
         "change": job.state in (JobState.RUNNING, *WAITING_JOB_STATES),
         "hold": job.state == JobState.QUEUED or waits_by_itself,
         "pause": job.state in (JobState.STARTING, JobState.RUNNING),
-        "release": job.state == JobState.HELD and job.wait_reason not in NOT_RELEASED,
+        "release": job.state == JobState.HELD
+        and job.wait_reason not in NOT_RELEASED
+        and (job.wait_reason != WaitReason.HELD_BY_ADMIN or can(viewer, "operate", None)),
     }
     actions = {name for name, is_so in possible.items() if may_act and is_so}
     if can(viewer, "read_log", job.project):

@@ -175,6 +175,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_USER: "It starts only after it is released.",
     WaitReason.HELD_BY_ADMIN: "It starts only after it is released.",
     WaitReason.DEPENDENCY_WAIT: "It depends on when the other job ends.",
+    WaitReason.ARRAY_LIMIT: "It depends on when another task of its array ends.",
     WaitReason.BEGIN_TIME: "It is looked at again at the time it names.",
     WaitReason.STORAGE_PAUSE: "It is looked at again at the time it names.",
     WaitReason.QUOTA_HARD: "It depends on which of the team's jobs end first.",

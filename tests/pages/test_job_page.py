@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
-from scheduler.models import Device
+from portal.pages.job_rows import job_rows
+from scheduler.models import Attempt, Device, Job
+from scheduler.services.jobs import pause_job, release_job
 from scheduler.states import EndReason
 from tests import scenes
 from tests.pages.yard import LOG, build_yard
@@ -67,6 +73,43 @@ def test_a_paused_job_says_each_thing_once_and_counts_no_time(client, alice, pro
     assert "<dt>Time</dt><dd>–</dd>" in text
     # Whoever asked for it is named where it was asked for.
     assert f"Paused by {alice.get_full_name()}." in text and "Paused by ?" not in text
+
+
+def test_time_counts_from_the_latest_attempt_as_its_limit_does(client, alice, yard):
+    """On the page, in the list and of a job that has ended: paused for a day is not run for one."""
+    node, now = yard.cluster.node(1), timezone.now()
+    job, first = yard.running, yard.attempt
+    release = {"now": now - timedelta(hours=2)}
+    pause_job(actor=alice, job=job, now=now - timedelta(hours=26))
+    told = scenes.ended(first, reason=EndReason.PAUSED_BY_USER, exit_code=0)
+    scenes.sync(node, told, now=now - timedelta(hours=25))
+    job.refresh_from_db()
+    job = release_job(actor=alice, job=job, **release)
+    second = scenes.start(job, node, **release)
+    begun = replace(scenes.running(second), started_at=(now - timedelta(minutes=30)).timestamp())
+    scenes.sync(node, begun, now=now - timedelta(minutes=30))
+    Job.objects.filter(pk=job.pk).update(time_limit_s=3600)
+    job.refresh_from_db()
+    (row,) = job_rows(alice, [job], now=now)
+    assert row.ends_by == Attempt.objects.get(pk=second.pk).started_at + timedelta(hours=1)
+    assert timedelta(minutes=29) < row.elapsed < timedelta(minutes=31)
+    client.force_login(alice)
+    page = client.get(reverse("jobs:detail", args=[job.pk]))
+    assert page.context["ends_by"] == row.ends_by
+    scenes.sync(node, scenes.ended(second), now=now)
+    job.refresh_from_db()
+    (row,) = job_rows(alice, [job], now=now + timedelta(days=1))
+    assert row.elapsed < timedelta(minutes=31) and row.ends_by is None
+
+
+def test_what_holds_a_job_says_what_it_waits_for(client, alice, project, yard):
+    waits = scenes.submit(alice, project, depends_on=f"afterok:{yard.running.pk}")
+    client.force_login(alice)
+    text = client.get(reverse("jobs:detail", args=[waits.pk])).content.decode()
+    assert "when it is released" not in text
+    assert "It depends on when the other job ends." in text
+    link = reverse("jobs:detail", args=[yard.running.pk])
+    assert f'<a href="{link}">job {yard.running.pk}</a>' in text
 
 
 def test_a_job_without_gpus_shows_no_charts_of_any(client, alice, project, yard):

@@ -80,6 +80,8 @@ def test_what_an_operator_pauses_only_an_operator_resumes(cluster, job, attempt,
     pause_job(actor=operator, job=job, now=at(100))
     stopped(cluster, attempt, job, now=103)
     assert (job.state, job.wait_reason) == ("held", "held_by_admin")
+    assert "release" not in job_actions(alice, job)
+    assert "release" in job_actions(operator, job)
     with pytest.raises(Forbidden):
         release_job(actor=alice, job=job)
     assert release_job(actor=operator, job=job).state == "queued"

@@ -8,22 +8,25 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, Sum, Value
+from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
 from accounts.models import Rate, User
 from accounts.selectors.rates import DECIDED, RateTable, general_rates
-from scheduler.models import Job, JobSet, Placement, UsageEntry
+from scheduler.models import Attempt, Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.usage import may_see_cost
-from scheduler.states import LIVE_JOB_STATES, NodeState
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, NodeState
+
+Span = tuple[datetime, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
     """As of now: what `jobs` and `sets` have cost, by number, where the viewer may see it, and what
     live jobs and those of sets cost an hour (`hourly`, `sets_hourly`); the live jobs on a node that
-    is `silent`, and the names of the `nodes` that live jobs are on."""
+    is `silent`, and the names of the `nodes` that live jobs are on; from when and, of jobs that
+    have ended, until when the last attempt `ran` that has begun."""
 
     jobs: Mapping[int, Decimal]
     sets: Mapping[int, Decimal]
@@ -31,6 +34,7 @@ class SoFar:
     hourly: Mapping[int, Decimal]
     nodes: Mapping[int, set[str]]
     sets_hourly: Mapping[int, Decimal]
+    ran: Mapping[int, Span]
 
 
 def so_far(
@@ -41,12 +45,15 @@ def so_far(
     shown = dict.fromkeys((j.pk for j in jobs if may_see_cost(viewer, j)), Decimal(0))
     of_sets = dict.fromkeys((s.pk for s in sets if may_see_cost(viewer, s)), Decimal(0))
     live = {job.pk for job in jobs if job.state in LIVE_JOB_STATES}
-    rates = _charged(shown, of_sets)
+    over = [job.pk for job in jobs if job.state in FINAL_JOB_STATES]
+    rates, ran = _charged(shown, of_sets, over)
     silent = set()
     hourly: dict[int, Decimal] = {}
     sets_hourly: dict[int, Decimal] = {}
     nodes: dict[int, set[str]] = {}
-    for job, job_set, node, name, ended_at, *held in _open(live, of_sets):
+    for job, job_set, began, node, name, ended_at, *held in _open(live, of_sets):
+        if job in live and began is not None:
+            ran[job] = began, None
         if job in live and ended_at is None:
             if node in (NodeState.SILENT, NodeState.LOST):
                 silent.add(job)
@@ -60,11 +67,14 @@ def so_far(
         for costs, number in ((shown, job), (of_sets, job_set)):
             if number in costs:
                 costs[number] += cost
-    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes, sets_hourly)
+    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes, sets_hourly, ran)
 
 
-def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
-    """Adds to each what has its rows already; and all prices, which come in the same statement."""
+def _charged(
+    jobs: dict[int, Decimal], sets: dict[int, Decimal], over: Collection[int]
+) -> tuple[RateTable, dict[int, Span]]:
+    """Adds to each what has its rows already; all prices, and when those that are `over` ran, come
+    in the same statement."""
     rows = UsageEntry.objects.order_by()
     sums = [
         found.values(what_=Value(what), number_=F(path)).annotate(amount_=Sum("cost"))
@@ -97,17 +107,35 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
             team_=F("card__team_id"),
         )
     )
-    found, teams = [], {}
+    found, teams, ran = [], {}, dict[int, Span]()
     for what, number, amount, decided, *rate in prices.values_list(*columns).union(
-        *parts, all=True
+        *parts, _spans(over).values_list(*columns), all=True
     ):
-        if what == "rate":
+        if what == "ran":
+            ran[number] = rate[1], rate[2]
+        elif what == "rate":
             found.append(((decided, number), _rate(amount, *rate[:-1])))
             if rate[-1]:
                 teams[rate[-2]] = rate[-1]
         else:
             (jobs if what == "job" else sets)[number] += amount
-    return RateTable((rate for _, rate in sorted(found, key=lambda one: one[0])), teams)
+    return RateTable((rate for _, rate in sorted(found, key=lambda one: one[0])), teams), ran
+
+
+def _spans(jobs: Collection[int]) -> QuerySet[Attempt, Any]:
+    """When the last attempt of each that has begun ran, as rows of the prices' columns."""
+    begun = Attempt.objects.filter(job__in=jobs, started_at__isnull=False).order_by()
+    nobody = Cast(Value(None), BigIntegerField())
+    return begun.values(what_=Value("ran"), number_=F("job")).annotate(
+        amount_=Cast(Value(None), UsageEntry._meta.get_field("cost")),
+        decided_=Cast(Value(None), DateTimeField()),
+        model_=Value(""),
+        from_=Max("started_at"),
+        until_=Max("ended_at"),
+        rank_=nobody,
+        card_=nobody,
+        team_=nobody,
+    )
 
 
 def _rate(
@@ -119,7 +147,7 @@ def _rate(
 
 
 def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
-    """Of the attempts that have not ended: job, set, state and name of the node, end of the
+    """Of the attempts that have not ended: job, set, begin, state and name of the node, end of the
     placement, and of each device held there from when to when, its model, and the last hour that
     has a row."""
     of_sets = Q(job_set__in=list(sets), state__in=LIVE_JOB_STATES)
@@ -130,7 +158,12 @@ def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
         Placement.objects.filter(attempt__job__in=jobs.values("pk"), attempt__ended_at=None)
         .order_by()
         .values_list(
-            "attempt__job", "attempt__job__job_set", "node__state", "node__name", "ended_at"
+            "attempt__job",
+            "attempt__job__job_set",
+            "attempt__started_at",
+            "node__state",
+            "node__name",
+            "ended_at",
         )
         .annotate(
             Max("allocations__usage__period_start"),
@@ -141,8 +174,8 @@ def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
             team=F("attempt__job__project__team"),
         )
     )
-    for job, job_set, node, name, ended_at, latest, model, _, begin, until, team in rows:
-        yield job, job_set, node, name, ended_at, begin, until, model, latest, team
+    for job, job_set, began, *node, latest, model, _, begin, until, team in rows:
+        yield job, job_set, began, *node, begin, until, model, latest, team
 
 
 def _an_hour(
