@@ -178,6 +178,12 @@ class JobForm(forms.Form):
         # A session is called after what it is.
         self.fields["name"].required = not self["session_app"].value()
 
+    @property
+    def cloned_number(self) -> int | None:
+        """The job that was cloned, as the page sent it back; None for what is no number."""
+        text = str(self["cloned_from"].value() or "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None
+
     def _offer_tiers(self, highest: Tier) -> None:
         """Up to this one; one above that was sent or cloned stays, and is refused with its why."""
         given = {str(self.data.get("tier", "")), str(self.initial.get("tier", ""))}

@@ -62,6 +62,18 @@ def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, proje
     assert (wide.nodes_min, wide.nodes, wide.spec["nodes"]) == (1, 2, "1..3")
 
 
+def test_more_time_alone_leaves_the_nodes_of_an_elastic_job_that_runs(client, alice, project, yard):
+    wide = scenes.submit(alice, project, nodes="1..2", gpus_per_node=1, time_limit="1h")
+    attempt = scenes.start(wide, yard.cluster.node(2))
+    scenes.sync(yard.cluster.node(2), scenes.running(attempt), protocol=3)
+    client.force_login(alice)
+    url = reverse("jobs:change", args=[wide.pk])
+    page = client.get(url, {"time_limit": "2h", "nodes": "2"})
+    assert page.context["impact"] and not page.context["resizes"]
+    answer = client.post(url, {"time_limit": "1h", "nodes": "2"}, follow=True)
+    assert "asks for just that" in answer.content.decode()
+
+
 def test_a_paused_job_says_each_thing_once_and_counts_no_time(client, alice, project, yard):
     client.force_login(alice)
     job, node = yard.running, yard.cluster.node(1)

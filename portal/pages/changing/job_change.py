@@ -135,7 +135,8 @@ def _with_spans(impact: dict[str, Any]) -> dict[str, Any]:
 
 def _changes(asked: Change, job: Job) -> Change:
     """Only what differs from how the job is."""
-    asks, is_ranged = asked.asks, job.nodes_min < job.nodes
+    # Of one that waits, its most alone is another wish than its range; one that runs has no range.
+    asks, is_ranged = asked.asks, job.state in WAITING_JOB_STATES and job.nodes_min < job.nodes
     # Several models in an order are no model of the list: nothing was chosen then.
     is_same_model = asks.gpu_model == job.gpu_model
     return Change(

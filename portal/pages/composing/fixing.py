@@ -46,11 +46,10 @@ def pressed(sent: QueryDict, version: TemplateVersion | None, offer: Offer) -> Q
 
 def replaceable(viewer: User, form: JobForm) -> Job | None:
     """The job that was cloned, where it still waits and the viewer may cancel it."""
-    text = str(form["cloned_from"].value() or "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+    if form.cloned_number is None:
         return None
     try:
-        job = get_visible_job(viewer, int(text))
+        job = get_visible_job(viewer, form.cloned_number)
     except NotFound:
         return None
     is_alone = job.state in WAITING_JOB_STATES and job.job_set_id is None
