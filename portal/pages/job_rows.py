@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
-from scheduler.selectors.queues import place_in_line
+from scheduler.selectors.queues import place_in_line, start_window
 from scheduler.selectors.sets import SetInFull, SetView, set_view, set_views
 from scheduler.selectors.tables.of_sets import Told
 from scheduler.selectors.tables.so_far import SoFar, Span, so_far
@@ -64,15 +64,6 @@ class JobRow:
     def position(self) -> int | None:
         """Its place in the line as the last look found it; None where nobody knows."""
         return place_in_line(self.job)
-
-
-def start_window(job: Job) -> tuple[datetime | None, datetime | None]:
-    """From when it probably starts until when at the latest, as the last look found it; None while
-    it does not wait for its turn, or nobody knows."""
-    facts = job.wait_facts if job.state == JobState.QUEUED else {}
-    told = (facts.get("start_p50_at"), facts.get("start_p90_at"))
-    first, last = (datetime.fromtimestamp(m, UTC) if isinstance(m, int) else None for m in told)
-    return first, last
 
 
 def rows_and_sets(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -264,3 +264,12 @@ def get_visible_window(viewer: User, pk: int) -> MaintenanceWindow:
     if found is None:
         raise NotFound()
     return found
+
+
+def start_window(job: Job) -> tuple[datetime | None, datetime | None]:
+    """From when it probably starts until when at the latest, as the last look found it; None while
+    it does not wait for its turn, or nobody knows."""
+    facts = job.wait_facts if job.state == JobState.QUEUED else {}
+    told = (facts.get("start_p50_at"), facts.get("start_p90_at"))
+    first, last = (datetime.fromtimestamp(m, UTC) if isinstance(m, int) else None for m in told)
+    return first, last

@@ -95,6 +95,7 @@ def test_what_time_makes_old_is_fetched_by_time(client, alice, operator, yard):
     client.force_login(operator)
     health = client.get(f"{reverse('health')}?part=live").content.decode()
     assert _timer_of(health, "health-live")
+    assert not _timer_of(client.get(f"{reverse('welcome')}?part=steps").content.decode(), "steps")
     client.force_login(alice)
     node, job = yard.cluster.node(1).name, yard.running.pk
     for address, region in (
@@ -113,6 +114,11 @@ def test_what_time_makes_old_is_fetched_by_time(client, alice, operator, yard):
         (f"{reverse('jobs:cost', args=[job])}?part=lines", "job-cost"),
     ):
         assert _timer_of(client.get(address).content.decode(), region), address
+
+
+def test_first_steps_are_looked_at_by_time_until_all_are_done(client, operator):
+    client.force_login(operator)
+    assert _timer_of(client.get(f"{reverse('welcome')}?part=steps").content.decode(), "steps")
 
 
 def test_what_is_over_or_past_is_not_asked_for_again(client, alice, yard):

@@ -9,6 +9,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
+from scheduler.services.jobs import cancel_job
 from tests import scenes
 
 pytestmark = pytest.mark.django_db
@@ -69,3 +71,18 @@ def test_no_session_is_extended_beyond_what_sessions_may_run(client, alice, lab,
     assert lab.time_limit_s == 7200
     assert client.post(change, {"time_limit": "2h30m"}).status_code == 302
     assert extend_link(client, own) == ""
+
+
+def test_a_session_that_waits_or_has_ended_says_why(client, alice, project, lab):
+    """On the list too, where one stays while it waits; its job's page leads to it."""
+    waits = scenes.submit(alice, project, name="later", script="", session="shell", gpus_per_node=2)
+    waits.wait_reason, waits.wait_facts = "capacity_busy", {"start_p50_at": 1, "start_p90_at": 2}
+    waits.save()
+    client.force_login(alice)
+    page = client.get(reverse("sessions:list")).content.decode()
+    assert html.escape(wait_sentence_of(waits)) in page and "<dt>Starts</dt>" in page
+    own = reverse("sessions:detail", args=[lab.pk])
+    assert f'href="{own}"' in client.get(reverse("jobs:detail", args=[lab.pk])).content.decode()
+    cancel_job(actor=alice, job=waits)
+    waits.refresh_from_db()
+    assert end_sentence_of(waits) in client.get(reverse("sessions:list")).content.decode()

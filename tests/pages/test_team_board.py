@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -107,6 +109,32 @@ def test_the_lead_sees_what_idles_with_its_evidence_and_stops_it(
     assert client.post(f"/jobs/{sleepy.pk}/cancel/").status_code == 302
     sleepy.refresh_from_db()
     assert sleepy.state == "stopping"
+
+
+def test_more_idle_jobs_than_are_shown_are_counted(
+    client, board_scene, alice, lead, project, now, monkeypatch
+):
+    monkeypatch.setattr("scheduler.selectors.sharing.activity.MOST_SHOWN", 1)
+    works(board_scene, alice, project, "drowsy", 2.0, now)
+    client.force_login(lead)
+    page = client.get(URL).content.decode()
+    assert "These 1 of 2 do least." in page and "drowsy" not in page
+
+
+def test_its_links_lead_to_what_it_counts(client, board_scene, root, team, lead, alice, now):
+    failed = Job.objects.get(name="sleepy")
+    old = Job.objects.get(name="busy")
+    Job.objects.filter(pk=failed.pk).update(state="failed", ended_at=now - timedelta(days=2))
+    Job.objects.filter(pk=old.pk).update(state="failed", ended_at=now - timedelta(days=9))
+    client.force_login(lead)
+    page = client.get(URL).content.decode()
+    (href,) = re.findall(r'href="([^"]+)">The failed jobs<', page)
+    listed = client.get(unescape(href)).content.decode()
+    assert "sleepy" in listed and "busy" not in listed and "Not known here" not in listed
+    (costs,) = re.findall(r'href="([^"]+)">Costs<', page)
+    answer = client.get(unescape(costs))
+    assert answer.status_code == 200 and "Not known here" not in answer.content.decode()
+    assert "scope=team:vision" in costs
 
 
 def test_a_job_that_works_again_is_no_longer_named(client, board_scene, lead, now):

@@ -111,6 +111,7 @@ def test_an_idle_session_is_told_once_before_it_stops_and_when_it_has(session, a
     for minutes in (8.5, 9):
         stop_idle_sessions(now=later(minutes))
         assert told() == [one]
+        assert Notification.objects.get(person=alice).path == f"/sessions/{session.pk}/"
         write_mails(now=later(minutes))
         assert OutboundMail.objects.filter(person=alice).count() == 1
     keep_session(actor=alice, session=session, now=later(9))

@@ -15,11 +15,10 @@ from django.template.defaultfilters import pluralize
 from django.utils.safestring import SafeString
 
 from accounts.models import User
-from portal.pages.job_rows import start_window
 from portal.reports.links import links_to
 from portal.templatetags.portal import clock, gpu_count, name, since
 from scheduler.models import Job
-from scheduler.selectors.queues import QueueRow
+from scheduler.selectors.queues import QueueRow, start_window
 from scheduler.states import Tier
 
 _TURNS = (

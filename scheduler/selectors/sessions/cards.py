@@ -14,10 +14,11 @@ from accounts.permissions import can, projects_visible_to
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, DeviceSample, Session
 from scheduler.models.telemetry import KNOWN_USE, MAY_WORK
-from scheduler.selectors.jobs import MAX_PK, job_actions
+from scheduler.selectors.jobs import MAX_PK, end_sentence_of, job_actions, wait_sentence_of
+from scheduler.selectors.queues import start_window
 from scheduler.selectors.telemetry import may_read_metrics
 from scheduler.spec.units import format_duration
-from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
+from scheduler.states import FINAL_JOB_STATES, LIVE_ATTEMPT_STATES, AttemptState
 
 # What one press of Extend proposes.
 EXTENDED_BY_S = 3600
@@ -44,6 +45,21 @@ class SessionCard:
     gpu_percent: float | None
     extend_to: str
     actions: frozenset[str]
+
+    @property
+    def waits(self) -> str:
+        """Why it waits; empty for one that does not."""
+        return wait_sentence_of(self.session.job)
+
+    @property
+    def ended(self) -> str:
+        """How it ended; empty for one that has not."""
+        return end_sentence_of(self.session.job) if self.state in FINAL_JOB_STATES else ""
+
+    @property
+    def starts(self) -> tuple[datetime | None, datetime | None]:
+        """As `start_window` of its job."""
+        return start_window(self.session.job)
 
     @property
     def may_connect(self) -> bool:

@@ -73,7 +73,8 @@ class BurnDown:
 
 @dataclass(frozen=True, slots=True)
 class TeamBoard:
-    """Constant statements. `idle` is None for those who may not see what GPUs do."""
+    """Constant statements. `idle` is None for those who may not see what GPUs do; of its `idling`
+    jobs it has those that do least."""
 
     held: Sequence[HeldRow]
     budgets: Sequence[BurnDown]
@@ -83,6 +84,7 @@ class TeamBoard:
     failures: Sequence[tuple[str, str, int]]
     ended: int
     idle: Sequence[Idle] | None
+    idling: int
 
 
 def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
@@ -106,6 +108,7 @@ def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
         failures=_failures(jobs.ends),
         ended=sum(jobs.ends.values()),
         idle=found.idlest if may_look else None,
+        idling=len(found.idle),
     )
 
 

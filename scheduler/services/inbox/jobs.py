@@ -47,7 +47,8 @@ def _singles(jobs: Sequence[Job]) -> Iterator[News]:
             subject=f"job:{job.pk}",
             title=f"{job.name} {words}",
             text=_why(job),
-            path=f"/jobs/{job.pk}/",
+            # What idled is started again from its own page.
+            path=f"/{'sessions' if kind is NoticeKind.SESSION_IDLE else 'jobs'}/{job.pk}/",
             key=f"job:{job.pk}:{job.version}:{job.state}",
         )
 

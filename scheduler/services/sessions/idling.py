@@ -101,7 +101,7 @@ def _warning(attempt: Attempt, last_done: datetime, stop_at: datetime) -> News:
         title=f"{job.name} is idle and stops soon",
         text=f"Nothing was done in the session since {last_done:%Y-%m-%d %H:%M} UTC; it stops at "
         f"{stop_at:%H:%M} UTC. Go on in it, or keep it, if you still need it.",
-        path=f"/jobs/{job.pk}/",
+        path=f"/sessions/{job.pk}/",
         key=f"session-idle:{attempt.pk}:{int(last_done.timestamp())}",
     )
 
