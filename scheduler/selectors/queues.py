@@ -83,28 +83,53 @@ def queue_rows(
     def sees(project: Project) -> bool:
         return sees_all or can(viewer, "view", project)
 
-    rows = []
-    for position, job in enumerate(ordered, start=1):
-        is_shown = sees(job.project)
-        rows.append(
-            QueueRow(
-                position=position,
-                job=job if is_shown else None,
-                tier=job.tier,
-                nodes=job.nodes,
-                gpus=job.gpus,
-                gpu_model=job.gpu_model,
-                queued_at=job.waits_since,
-                sentence=wait_sentence(job.wait_reason, job.wait_facts) if is_shown else "",
-                team=job.project.team_id,
-                standing=places.get(job.pk) if is_shown else None,
-            )
-        )
-    return rows
+    return [
+        _row(position, job, places.get(job.pk), is_shown=sees(job.project))
+        for position, job in enumerate(ordered, start=1)
+    ]
+
+
+def own_rows_behind(
+    viewer: User, pool: Pool, shown: Sequence[QueueRow], *, limit: int = 500
+) -> list[QueueRow]:
+    """The viewer's own queued jobs of the pool that are not among the rows `shown`, in their order;
+    the place is the last look's, 0 where it has none. One query."""
+    known = [row.job.pk for row in shown if row.job is not None and row.job.owner_id == viewer.pk]
+    mine = _waiting(pool).filter(owner=viewer).exclude(pk__in=known)
+    found = sorted(_with_whose(_first(mine, limit, {})), key=lambda job: _place(job, None))
+    return [_row(place_in_line(job) or 0, job, None, is_shown=True) for job in found]
+
+
+def _row(position: int, job: Job, standing: Standing | None, *, is_shown: bool) -> QueueRow:
+    return QueueRow(
+        position=position,
+        job=job if is_shown else None,
+        tier=job.tier,
+        nodes=job.nodes,
+        gpus=job.gpus,
+        gpu_model=job.gpu_model,
+        queued_at=job.waits_since,
+        sentence=wait_sentence(job.wait_reason, job.wait_facts) if is_shown else "",
+        team=job.project.team_id,
+        standing=standing if is_shown else None,
+    )
+
+
+def _waiting(pool: Pool) -> QuerySet[Any]:
+    queued = Job.objects.filter(pool=pool, state=JobState.QUEUED)
+    return queued.only(*_SHOWN).annotate(**_WHOSE)
 
 
 def _queued(pool: Pool, limit: int, places: Mapping[int, Standing]) -> list[Job]:
-    jobs = Job.objects.filter(pool=pool, state=JobState.QUEUED).only(*_SHOWN).annotate(**_WHOSE)
+    jobs = _waiting(pool)
+    found: list[Any] = list(jobs.order_by("-tier", "queued_at", "id")[: limit + 1])
+    if len(found) > limit:
+        found = _first(jobs, limit, places)
+    return _with_whose(found)
+
+
+def _with_whose(found: list[Any]) -> list[Job]:
+    """The same with one object for each person and project."""
 
     @cache
     def person(pk: int, username: str, display_name: str) -> User:
@@ -116,9 +141,6 @@ def _queued(pool: Pool, limit: int, places: Mapping[int, Standing]) -> list[Job]
         found.team = partly_read(Team, id=team, slug=team_slug)
         return found
 
-    found: list[Any] = list(jobs.order_by("-tier", "queued_at", "id")[: limit + 1])
-    if len(found) > limit:
-        found = _first(jobs, limit, places)
     for job in found:
         job.owner = person(job.owner_id, job.username_, job.display_name_)
         job.project = project(job.project_id, job.slug_, job.team_, job.team_slug_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import timedelta
 
@@ -11,7 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import Queue
+from scheduler.models import Job, Queue
+from scheduler.selectors.queues import queue_rows
 from scheduler.services.waits import record_waits
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -51,6 +53,24 @@ def test_own_jobs_say_when_they_start_and_others_do_not(client, alice, bob, yard
     with CaptureQueriesContext(connection) as others:
         text = client.get(page).content.decode()
     assert "Starts <time" not in text and len(others) == len(seen)
+
+
+def test_own_jobs_far_behind_are_shown_and_counted(
+    client, alice, carol, project, yard, monkeypatch
+):
+    """The line ends somewhere; one's own jobs do not."""
+    for _ in range(3):
+        scenes.submit(alice, project, name="far-behind", tier="exploratory")
+    line = functools.partial(queue_rows, limit=2)
+    monkeypatch.setattr("portal.pages.queue.line.queue_rows", line)
+    client.force_login(alice)
+    page = client.get(reverse("queue:list")).content.decode()
+    shown = page.count('<tr id="queued-')
+    waiting = Job.objects.filter(state="queued", owner=alice).count()
+    assert shown == waiting >= 4 and f"{waiting} of them yours" in page
+    assert "of yours that stand" in page and page.count("far-behind") == 3
+    client.force_login(carol)
+    assert "far-behind" not in client.get(reverse("queue:list")).content.decode()
 
 
 def test_strangers_jobs_are_one_line_without_names(client, carol, alice, project, yard):

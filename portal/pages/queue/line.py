@@ -21,7 +21,7 @@ from portal.pages.queue.week import LEGEND, week_picture, week_table
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.models import Pool
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
-from scheduler.selectors.queues import queue_rows, queues_of
+from scheduler.selectors.queues import own_rows_behind, queue_rows, queues_of
 from scheduler.selectors.waits.deciding import last_decided
 from scheduler.selectors.waits.hours import DAYS, wait_history
 from scheduler.services.queues import pause_queue, resume_queue
@@ -43,8 +43,13 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     if scope:  # the line stays whole: who is outside the scope is counted with the others
         hidden = [row.job is not None and not scope.covers(row.job.project) for row in rows]
         rows = [replace(r, job=None) if h else r for r, h in zip(rows, hidden, strict=True)]
-    mine = [row.job for row in rows if row.job is not None and row.job.owner_id == viewer.pk]
-    lines, now = with_turns(lines_of(rows), viewer), timezone.now()
+    behind = []
+    if chosen and len(rows) < chosen.queued:
+        behind = own_rows_behind(viewer, chosen.pool, rows)
+        behind = [r for r in behind if r.job and not (scope and not scope.covers(r.job.project))]
+    own = [row.job for row in (*rows, *behind) if row.job is not None]
+    mine = [job for job in own if job.owner_id == viewer.pk]
+    lines, now = with_turns([*lines_of(rows), *lines_of(behind)], viewer), timezone.now()
     context: dict[str, Any] = {
         "summaries": summaries,
         "chosen": chosen,
@@ -53,6 +58,7 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
             lines, now, with_turns=len(mine) > 1, outside=scope.name, owner=viewer.pk
         ),
         "shown": len(rows),
+        "behind": len(behind),
         "mine": mine,
         "have_yielded": any(job.yielded_from for job in mine),
         "may_operate": can(viewer, "operate", None),

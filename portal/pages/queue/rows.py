@@ -103,7 +103,7 @@ class _Drawing:
         yielded = ' <span class="tag">let others go first</span>' if job.yielded_from else ""
         nodes = f'<span class="sub">{job.nodes} nodes × {job.gpus_per_node}</span>'
         return (
-            f'<tr id="queued-{job.pk}"><td class="num" data-l="place">{line.first}</td>'
+            f'<tr id="queued-{job.pk}"><td class="num" data-l="place">{line.first or "–"}</td>'
             f'<th scope="row" class="two first"><a class="jn" href="{self.job(job.pk)}">'
             f'{name(job.name)}</a><span class="sub"><span class="id">#{job.pk}</span> '
             f"{name(job.owner.get_full_name())}, {escape(job.project.path)}{yielded}</span></th>\n"
