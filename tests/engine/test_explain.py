@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from scheduler.engine.cycle import plan_cycle
@@ -114,6 +116,19 @@ def test_the_first_in_line_learns_when_it_starts_at_the_latest() -> None:
     assert facts["next_free_at"] == NOW_S + 660
     facts = wait_of(snapshot, 6).facts
     assert facts["start_p90_at"] == NOW_S + 5100  # 3600 s after the first, in steps of five minutes
+
+
+def test_the_next_gpus_come_free_with_who_holds_gpus() -> None:
+    """A job of processors alone that ends sooner frees none."""
+    snapshot = draw("a 1111", jobs=[job(5, "1x1")], ends={1: 36_000})
+    held = snapshot.held
+    aside = {
+        one.name: np.append(getattr(held, one.name), getattr(held, one.name)[:1])
+        for one in fields(held)
+    }
+    aside["until_s"][-1] = NOW_S + 600
+    both = replace(snapshot, held=replace(held, **aside))
+    assert wait_of(both).facts["next_free_at"] == NOW_S + 36_000
 
 
 def test_without_limits_nobody_can_say_when() -> None:

@@ -15,6 +15,7 @@ from scheduler.engine.forecasting.line import Line
 from scheduler.engine.forecasting.starts import LAID_OUT
 from scheduler.engine.snapshot import NONE, Headroom, Snapshot, floats, ints
 from tests.builders import NOW_S, draw, job
+from tests.engine.shaping import shaped
 from tests.engine.test_maintenance import closed
 from tests.engine.test_properties import snapshots
 
@@ -43,6 +44,16 @@ def test_a_small_job_may_use_the_hole_before_a_gang() -> None:
     assert found[5][1] == 20
     assert found[6][1] == 5
     assert found[7][1] == 80
+
+
+@pytest.mark.parametrize("most", [4, 8])
+def test_an_elastic_job_is_told_when_it_can_begin_with_its_least(most: int) -> None:
+    """Three nodes in an hour, one in twenty: behind the first as for the first itself."""
+    jobs = [job(8, "1x1", waited=9, limit_s=60), job(9, f"{most}x2")]
+    nodes = "a 11", "b 22", "c 33", "d 44"
+    ends = dict.fromkeys((1, 2, 3), 3600) | {4: 72_000}
+    snapshot = shaped(draw(*nodes, jobs=jobs, ends=ends), jobs={"nodes_min": {9: 2}})
+    assert told(snapshot)[9][1] <= 65
 
 
 def test_what_is_kept_of_nodes_is_waited_for() -> None:

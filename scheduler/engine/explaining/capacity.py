@@ -22,8 +22,7 @@ def find_busy(case: Case) -> Finding | None:
     if _fits(case):
         return None
     fit, free, request = _fit(case), _free(case), case.request
-    gpus = request.total_gpus * request.least_nodes // request.nodes
-    if free >= gpus and (request.gpus or _are_enough(case, fit)):
+    if free >= request.least_gpus and (request.gpus or _are_enough(case, fit)):
         return None
     return Finding(_facts(case, fit, free))
 

@@ -42,7 +42,8 @@ def measure_free(case: Case) -> tuple[str, str]:
     if not request.gpus:
         return need_words(board, request, with_host=False), _nodes_with_room(case)
     free = int(board.free_of(request)[board.in_pool[request.pool]].sum())
-    return f"{gpu_words(request.total_gpus, model_words(board, request))} free", f"{free} free"
+    need = gpu_words(request.least_gpus, model_words(board, request))
+    return f"{need} free", f"{free} free"
 
 
 def measure_room(case: Case) -> tuple[str, str]:

@@ -19,9 +19,11 @@ from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
+    Flags,
     Floats,
     Ints,
     Request,
+    flags,
     floats,
     ints,
     rows_by_group,
@@ -84,7 +86,8 @@ def explain_waits(
         rows = open_rows[at]
         class_row = int(class_of[rows[0]])
         request = classes.requests[class_row]
-        first, free_at = tuple(heads.get(request.pool, ())), next_free.get(request.pool)
+        first = tuple(heads.get(request.pool, ()))
+        free_at = next_free[bool(request.gpus)].get(request.pool)
         case = Case(board, request, class_row, left[rows], first, free_at, gate)
         for within, verdict in _verdicts(case, _BY_BOARD):
             for member, some in rows_by_group(class_of[rows[within]]):
@@ -221,10 +224,22 @@ def findings_of(check: Check, case: Case) -> Sequence[Finding]:
     return (found,) if isinstance(found, Finding) else found
 
 
-def _next_free(board: Board) -> dict[int, int]:
-    """By pool: the minute by which the next devices come free; absent if nobody knows."""
+def _next_free(board: Board) -> tuple[dict[int, int], dict[int, int]]:
+    """By pool: the minute by which the next holder is gone, and the next that holds GPUs on offer;
+    absent if nobody knows."""
     node, _, _, until_s = board.holders()
-    counts = (until_s > board.snapshot.now_s) & np.isfinite(until_s)
-    soonest_s = np.full(len(board.snapshot.pools), np.inf)
-    np.minimum.at(soonest_s, board.snapshot.nodes.pool[node[counts]], until_s[counts])
-    return {row: int(-(-s // 60) * 60) for row, s in enumerate(soonest_s.tolist()) if s < np.inf}
+    pool_of = board.snapshot.nodes.pool[node]
+    ends = (until_s > board.snapshot.now_s) & np.isfinite(until_s)
+    slices = board.snapshot.slices
+    has_gpus = np.zeros(len(until_s), dtype=bool)
+    has_gpus[board.holder[board.is_offered & ~board.is_free]] = True
+    has_gpus[slices.holder[board.is_offered[slices.device]]] = True
+
+    def soonest(counts: Flags) -> dict[int, int]:
+        soonest_s = np.full(len(board.snapshot.pools), np.inf)
+        np.minimum.at(soonest_s, pool_of[counts], until_s[counts])
+        return {
+            row: int(-(-s // 60) * 60) for row, s in enumerate(soonest_s.tolist()) if s < np.inf
+        }
+
+    return soonest(flags(ends)), soonest(flags(ends & has_gpus))

@@ -14,6 +14,7 @@ from scheduler.engine.freeing import ready_times
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.reservation import Head, earliest_start
+from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.snapshot import NONE, Classes, Floats, Ints, Request, Snapshot, floats, ints
 from scheduler.engine.worth import gpus_of
 from scheduler.states import WaitReason
@@ -176,7 +177,9 @@ class _PoolLine:
                 from_s.append(self._allowed_s(request).tobytes())
                 spans.append(self._kept_from(request))
             which = allowed.get(class_row, NONE)
-            shape = request.nodes, request.gpus, request.part_gpus
+            # As it starts: an elastic job begins with as few nodes as it can.
+            size = least_size(self._board.snapshot, request)
+            shape = size, request.gpus, request.part_gpus
             asked.append((*shape, its_run_s, stay_s, which))
         free_s = self._free_s()
         listed = tuple(from_s), tuple(spans), tuple(asked)

@@ -217,6 +217,11 @@ class Request:
         """GPUs of all shares."""
         return self.nodes * self.gpus + self.part_gpus
 
+    @property
+    def least_gpus(self) -> int:
+        """GPUs with which it can start at all; an elastic job has equal shares."""
+        return self.total_gpus * self.least_nodes // self.nodes
+
     def shapes(self) -> tuple[Request, ...]:
         """The equal shares as one request, then the smaller one on the further node, if any."""
         if not self.part_gpus:
