@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from itertools import takewhile
 
 from django.db.models import F, Subquery
 
 from accounts.errors import NotFound
 from accounts.models import User
+from accounts.trees import ways_up
 from scheduler.engine.explaining.standing import Standing, why_before
 from scheduler.models import Attempt, Job
 from scheduler.selectors.jobs import MAX_PK, check_visible, get_visible_job, visible_jobs
@@ -53,15 +55,16 @@ def precedence_of(
         raise NotFound("There is no such other job.")
     theirs = other.attempts.order_by("number").first()
     ours = job.attempts.order_by("number").first()
-    return _precedence(job, other, theirs, ours, standing_now)
+    common = _common_levels(job, [other])[other.pk]
+    return _precedence(job, other, theirs, ours, common, standing_now)
 
 
 def went_before(
     viewer: User, job: Job, standing_now: Callable[[], Standing | None], *, limit: int = 12
 ) -> list[tuple[Job, bool, Precedence]]:
     """The jobs that its pool started last while it waited, the latest first: each with whether the
-    viewer may know it, and why it went before. Two queries and two for what the viewer sees; looks
-    at the latest LOOKED_AT attempts at most.
+    viewer may know it, and why it went before. Three queries and two for what the viewer sees;
+    looks at the latest LOOKED_AT attempts at most.
     """
     check_visible(viewer, job)
     ours = job.attempts.order_by("number").first()
@@ -85,9 +88,14 @@ def went_before(
         .filter(pk__in=[one.job_id for one in starts])
         .values_list("pk", flat=True)
     )
-    asked = cache(standing_now)
+    asked, common = cache(standing_now), _common_levels(job, [one.job for one in starts])
     return [
-        (one.job, one.job_id in seen, _precedence(job, one.job, one, ours, asked)) for one in starts
+        (
+            one.job,
+            one.job_id in seen,
+            _precedence(job, one.job, one, ours, common[one.job_id], asked),
+        )
+        for one in starts
     ]
 
 
@@ -96,6 +104,7 @@ def _precedence(
     other: Job,
     theirs: Attempt | None,
     ours: Attempt | None,
+    common: int,
     standing_now: Callable[[], Standing | None],
 ) -> Precedence:
     if theirs is None or (ours is not None and ours.assigned_at < theirs.assigned_at):
@@ -108,13 +117,24 @@ def _precedence(
     kept = Standing.read(ours.standing) if ours is not None else None
     waits = kept is None and job.state == JobState.QUEUED
     second = kept or (standing_now() if waits else None) or _standing_of(job, first)
-    common = 1 + (job.project.team_id == other.project.team_id)
-    if common > 1 and job.owner_id == other.owner_id:
-        common += 1
     code, sentence = why_before(first, second, common_levels=common, second_waits=waits)
     if code == "age" and job.yielded_from and job.yielded_from < other.waits_since:
         code, sentence = "yielded", _yielded_words(job, other)
     return Precedence(job.pk, other.pk, theirs.assigned_at, code, sentence)
+
+
+def _common_levels(job: Job, others: Sequence[Job]) -> dict[int, int]:
+    """By other job (id): how many accounts both are in, from the organisation down; one query."""
+    teams = {one.project.team_id for one in (job, *others)}
+    above = ways_up(teams)
+    way = {team: (*reversed(above[team]), team) for team in teams}
+    mine, found = way[job.project.team_id], dict[int, int]()
+    for other in others:
+        pairs = zip(mine, way[other.project.team_id], strict=False)
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        is_same = job.project.team_id == other.project.team_id and job.owner_id == other.owner_id
+        found[other.pk] = 1 + shared + is_same
+    return found
 
 
 def _yielded_words(job: Job, other: Job) -> str:

@@ -43,6 +43,9 @@ def test_shares_are_compared_from_where_the_accounts_differ() -> None:
     assert code == "share"
     assert "its owner had 20 % of the cluster when it started" in words
     assert "this job's owner has now 30 %" in words
+    below = replace(early, share=(0.1, 0.5, 0.4, 0.2)), replace(late, share=(0.4, 0.3, 0.5, 0.3))
+    assert "its team had 40 %" in why_before(*below, common_levels=2)[1]
+    assert "its owner had 20 %" in why_before(*below, common_levels=3)[1]
     assert why_before(early, late, common_levels=3)[0] == "age"
     assert why_before(early, late, common_levels=1)[0] == "fitted"
 

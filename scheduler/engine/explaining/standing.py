@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -18,9 +18,6 @@ from scheduler.engine.sharing.fairshare import Shares
 from scheduler.engine.sharing.tree import sharers_of
 from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, classes_of, flags, ints
 from scheduler.engine.worth import gpus_of, lengths_of
-
-# Whose share is compared on each level of the tree.
-_LEVELS = ("organisation", "team", "owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +218,18 @@ def _share_factor(
     if differing:
         at = differing[0]
         level = at + common_levels
-        who = _LEVELS[level] if level < len(_LEVELS) else "account"
+        its, this = _level_word(level, first.share), _level_word(level, second.share)
         when = "has now" if second_waits else "had at its own start"
         words = (
-            f"By weight, and with what it used lately, its {who} had {_part(ours[at])} of the "
-            f"cluster when it started; this job's {who} {when} {_part(theirs[at])}."
+            f"By weight, and with what it used lately, its {its} had {_part(ours[at])} of the "
+            f"cluster when it started; this job's {this} {when} {_part(theirs[at])}."
         )
     return "share", ours, theirs, words
+
+
+def _level_word(level: int, shares: Sequence[float]) -> str:
+    """Whose share that is: between organisation and owner stand teams, one below the other."""
+    return "organisation" if not level else "owner" if level == len(shares) - 1 else "team"
 
 
 def _part(score: float) -> str:
