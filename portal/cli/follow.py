@@ -101,15 +101,19 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
     """The job once it is final; raises Failure (exit code 124) when `timeout_s` pass before."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     patience = Patience()
+    job: dict[str, Any] | None = None
     while True:
         left, asked = _left_s(deadline), time.monotonic()
         try:
             wait_s = min(HOLD_JOB_S, left)
-            job: dict[str, Any] = api.get(f"/jobs/{number}/", wait_s=wait_s, within_s=left)
+            job = api.get(f"/jobs/{number}/", wait_s=wait_s, within_s=left)
         except Failure as failure:
             patience.bear(failure, most_s=_left_s(deadline))
             if not _left_s(deadline):
-                words = f"Nothing was heard of job {number} for {timeout_s:g} s: {failure.what}"
+                words = f"Nothing was heard of job {number} for {timeout_s:g} s"
+                if job is not None:
+                    words = f"Job {number} was {job['state']} when it was last heard of"
+                words = f"{words}: {failure.what}"
                 raise Failure(words, code=TIMED_OUT) from None
             continue
         patience.renew()

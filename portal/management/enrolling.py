@@ -36,7 +36,8 @@ def token_for(name: str, pool: str, *, actor: User) -> str:
     Raises Conflict, saying what to do, where its jobs or its folder may be another's.
     """
     earlier = visible_nodes(actor).filter(name=name).first()
-    if earlier is None and _identity(name) is not None:
+    identity = _identity(name)
+    if earlier is None and identity is not None and not _was_retired(name, identity):
         raise Conflict(
             f"{_folder(name)} is of another database, whose jobs have the same numbers. Stop what "
             "runs there, move the folder away and start again."
@@ -45,6 +46,14 @@ def token_for(name: str, pool: str, *, actor: User) -> str:
         _make_room(earlier, actor)
     _, secret = issue_node_token(actor=actor, pool=ensure_pool(actor, pool))
     return secret
+
+
+def _was_retired(name: str, identity: NodeIdentity) -> bool:
+    """Whether the folder's node is of this database and was retired on its page; it keeps its
+    number and gives its name away."""
+    former = f"{name[:50]}~{identity.node_id}"
+    gone = Node.objects.filter(pk=identity.node_id, name=former, state=NodeState.RETIRED)
+    return gone.exists()
 
 
 def _make_room(node: Node, actor: User) -> None:

@@ -154,6 +154,19 @@ def test_a_timeout_holds_while_the_server_is_away(code):
     assert "It does not answer." in passed.value.what
 
 
+def test_a_timeout_tells_what_was_heard_before_the_server_went_away():
+    class Leaves:
+        answers = iter([{"id": 7, "state": "running", "is_final": False}])
+
+        def get(self, *_, **__):
+            for job in self.answers:
+                return job
+            raise Failure("It does not answer.", code=UNREACHABLE)
+
+    with pytest.raises(Failure, match="Job 7 was running when it was last heard of"):
+        until_end(cast(Api, Leaves()), 7, timeout_s=1.5)
+
+
 def test_a_timeout_holds_while_the_server_says_nothing():
     with closing(socket.create_server(("127.0.0.1", 0))) as deaf:
         began = time.monotonic()

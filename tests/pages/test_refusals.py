@@ -31,6 +31,14 @@ LED_BACK = {
     **{f"finance:price_{name}": "finance:prices" for name in ("act", "end")},
     **{f"finance:card_{name}": "finance:prices" for name in ("new", "act", "end")},
     "finance:end_act": "finance:prices",
+    "finance:terms_act": "finance:terms",
+    "finance:asset_act": "finance:assets",
+    "finance:cost_act": "finance:costs",
+    "finance:adjustment_act": "finance:adjustments",
+    "finance:budget_remove": "finance:budgets",
+    "finance:period_act": "finance:periods",
+    "approval_rule_end": "approval_rules",
+    "bookings:window": "bookings:list",
 }
 TAKE_GET = {row.route for row in ROWS if row.method == "GET"} | set(LED_BACK)
 

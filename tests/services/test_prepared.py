@@ -15,7 +15,7 @@ from portal.management.commands.prepare import Command
 from scheduler.agent.config import NodeIdentity, write_identity
 from scheduler.models import Node
 from scheduler.services.errors import Conflict
-from scheduler.services.nodes import enrol_node
+from scheduler.services.nodes import enrol_node, retire_node
 from scheduler.services.nodes.recounting import begin_recount
 from scheduler.states import NodeState
 from tests import scenes
@@ -62,10 +62,9 @@ def enrol(secret: str) -> str:
     return enrol_node(request=scenes.enrol_request(secret, "local", 2)).node_token
 
 
-def keep(tmp_path, token: str) -> None:
-    write_identity(
-        tmp_path / "nodes" / "local", NodeIdentity("http://127.0.0.1:1", 1, "local", "", token)
-    )
+def keep(tmp_path, token: str, number: int = 1) -> None:
+    identity = NodeIdentity("http://127.0.0.1:1", number, "local", "", token)
+    write_identity(tmp_path / "nodes" / "local", identity)
 
 
 def test_a_node_with_a_good_token_in_its_folder_gets_none(asked, tmp_path):
@@ -92,6 +91,15 @@ def test_a_folder_of_another_database_is_told(asked, tmp_path):
     keep(tmp_path, "tya_of-another")
     secret, trouble = asked()
     assert not secret and "of another database" in trouble and "nodes/local" in trouble
+
+
+def test_a_node_that_was_retired_here_enrols_again_from_its_folder(asked, tmp_path, root):
+    secret, _ = asked()
+    token, node = enrol(secret), Node.objects.get(name="local")
+    keep(tmp_path, token, node.pk)
+    retire_node(actor=root, node=node)
+    secret, trouble = asked()
+    assert secret.startswith("tyn_") and not trouble
 
 
 def test_an_earlier_token_beside_a_known_node_enrols_again(asked, tmp_path):

@@ -109,7 +109,7 @@ def _offered(viewer: User) -> tuple[dict[str, Project | Team], dict[str, Pool]]:
     return {_path(owner): owner for owner in owners}, {pool.name: pool for pool in pools}
 
 
-@page("POST")
+@page("POST", back="bookings:list")
 def window_plan(request: HttpRequest) -> HttpResponseBase:
     """Plan maintenance; what it meets is said beside the form."""
     viewer, now = viewer_of(request), timezone.now()

@@ -37,7 +37,7 @@ def adjustment_list(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, _form(viewer, request.POST), act, _show, "finance:adjustments")
 
 
-@page("POST")
+@page("POST", back="finance:adjustments")
 def adjustment_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Post it into the month of now, or decline it."""
     viewer = viewer_of(request)

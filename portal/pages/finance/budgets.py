@@ -46,7 +46,7 @@ def budget_list(request: HttpRequest) -> HttpResponseBase:
     )
 
 
-@page("POST")
+@page("POST", back="finance:budgets")
 def budget_remove(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Take a budget away, as it was seen."""
     viewer = viewer_of(request)

@@ -60,7 +60,7 @@ def period_list(request: HttpRequest) -> HttpResponseBase:
     return _show(request)
 
 
-@page("POST")
+@page("POST", back="finance:periods")
 @asks_password
 def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
     """Soft close, close, propose to reopen or reopen, post corrections; of the month as seen.

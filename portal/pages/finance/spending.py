@@ -51,7 +51,7 @@ def asset_list(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, form, act, _show_assets, "finance:assets")
 
 
-@page("POST")
+@page("POST", back="finance:assets")
 def asset_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Approve or decline a purchase; agree to its early end, or keep it."""
     viewer = viewer_of(request)
@@ -104,7 +104,7 @@ def cost_list(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, form, act, _show_costs, "finance:costs")
 
 
-@page("POST")
+@page("POST", back="finance:costs")
 def cost_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Approve and book a cost, or decline it."""
     viewer = viewer_of(request)

@@ -40,7 +40,7 @@ def terms_list(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, form, act, _show, "finance:terms")
 
 
-@page("POST")
+@page("POST", back="finance:terms")
 def terms_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Approve proposed terms, or decline them."""
     viewer = viewer_of(request)

@@ -36,7 +36,7 @@ def approval_rules(request: HttpRequest) -> HttpResponseBase:
     return decide_by_form(request, RuleForm(request.POST), act, _show, "approval_rules")
 
 
-@page("POST")
+@page("POST", back="approval_rules")
 def approval_rule_end(request: HttpRequest) -> HttpResponseBase:
     """End the rule of a kind."""
     viewer, form = viewer_of(request), RuleEndForm(request.POST)
