@@ -13,6 +13,8 @@ case "$kind" in
 esac
 venv="$root/.venv"
 stamp="$venv/.installed"
+# Made beside the one that a running portal needs; it takes that one's place once it is whole.
+fresh="$root/.venv.new"
 # What uv itself is worth: eight times faster. Pip does the same work when it cannot be had.
 uv_version="0.13.8"
 
@@ -74,7 +76,31 @@ need_python() {
 make_venv() {
     need_python
     say "Making .venv with $("$python" --version 2>&1) ..."
-    "$python" -m venv --clear "$venv"
+    "$python" -m venv --clear "$fresh" --prompt .venv
+}
+
+name_final_place() { # scripts and settings of an environment hold the folder that it was made in
+    "$fresh/bin/python" -c 'import os, pathlib, sys
+made, final = map(os.fsencode, sys.argv[1:])
+folder = pathlib.Path(sys.argv[1])
+for file in [folder / "pyvenv.cfg", *(folder / "bin").iterdir()]:
+    if file.is_symlink() or not file.is_file():
+        continue
+    text, mode = file.read_bytes(), file.stat().st_mode
+    if made in text and b"\0" not in text:
+        file.unlink()  # it may be one with what uv keeps
+        file.write_bytes(text.replace(made, final))
+        file.chmod(mode)' "$fresh" "$venv"
+}
+
+take_place() {
+    old="$root/.venv.old"
+    rm -rf "$old"
+    trap '' HUP INT TERM # between the two there is none
+    if [ -e "$venv" ] || [ -L "$venv" ]; then mv "$venv" "$old"; fi
+    mv "$fresh" "$venv"
+    trap - HUP INT TERM
+    rm -rf "$old"
 }
 
 wanted="$kind $(digest "$lock")"
@@ -94,17 +120,13 @@ if command -v flock >/dev/null 2>&1; then
 fi
 
 need_git
-# Without its stamp it is what an interrupted start has left.
-if ! { [ -f "$stamp" ] && is_whole && "$venv/bin/python" -m pip --version >/dev/null 2>&1; }; then
-    make_venv
-fi
-rm -f "$stamp"
+make_venv
 count="$(grep -c '^[a-z0-9].*==' "$lock")"
 say "Installing up to $count packages of $lock; every file is checked against its hash ..."
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 is_installed=false
-if "$venv/bin/uv" --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install -q "uv==$uv_version" </dev/null; then
-    if UV_NO_CONFIG=1 "$venv/bin/uv" pip install --python "$venv/bin/python" --require-hashes -r "$lock" </dev/null >&2; then
+if "$fresh/bin/python" -m pip install -q "uv==$uv_version" </dev/null; then
+    if UV_NO_CONFIG=1 "$fresh/bin/uv" pip install --python "$fresh/bin/python" --require-hashes -r "$lock" </dev/null >&2; then
         is_installed=true
     else
         make_venv # without what it has left half done
@@ -112,16 +134,18 @@ if "$venv/bin/uv" --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install
 fi
 if [ $is_installed = false ]; then
     say "uv could not do it here; pip takes a little longer ..."
-    "$venv/bin/python" -m pip install --require-hashes -r "$lock" </dev/null >&2
+    "$fresh/bin/python" -m pip install --require-hashes -r "$lock" </dev/null >&2
 fi
 # The two commands, without building a package: a path file and two launchers.
-site="$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+site="$("$fresh/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 printf '%s\n' "$root" > "$site/trainyard.pth"
 launcher() { # NAME MODULE
-    printf '#!/bin/sh\nexec "%s/bin/python" -m %s "$@"\n' "$venv" "$2" > "$venv/bin/$1"
-    chmod 755 "$venv/bin/$1"
+    printf '#!/bin/sh\nexec "%s/bin/python" -m %s "$@"\n' "$venv" "$2" > "$fresh/bin/$1"
+    chmod 755 "$fresh/bin/$1"
 }
 launcher trainyard portal.cli
 launcher trainyard-agent scheduler.agent
-printf '%s\n' "$wanted" > "$stamp"
+printf '%s\n' "$wanted" > "$fresh/.installed"
+name_final_place
+take_place
 say "Installed."
