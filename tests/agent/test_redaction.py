@@ -137,7 +137,10 @@ def test_names_say_what_is_secret():
         *((name, False) for name in ("MAX_TOKENS", "TOKENS", "TOKENS_PER_BATCH", "num_tokens")),
         *((name, False) for name in ("TOKENIZER", "TOKENIZERS_PARALLELISM", "TOKENIZED_DATA")),
         *((name, True) for name in ("TOKEN", "HF_TOKEN", "GH_TOKEN", "token_file", "HFTOKEN")),
+        *((name, False) for name in ("MAX_NEW_TOKENS", "n_tokens", "TRAIN_TOKENS_MAX", "tokens")),
         *((name, True) for name in ("API_TOKENS", "TOKENIZER_API_KEY", "MAX_TOKENS_SECRET")),
+        *((name, True) for name in ("GITLAB_TOKENS", "NPM_TOKENS", "ADMIN_TOKENS", "JWT_TOKENS")),
+        *((name, True) for name in ("TOKENSTRING", "TOKENS_FILE", "TOKENIZER_TOKEN", "MINTOKEN")),
     ],
 )
 def test_tokens_that_a_model_is_fed_are_none(name, is_secret):
