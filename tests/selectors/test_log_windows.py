@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.models import LogChunk
+from scheduler.selectors.kept.pieces import bytes_of
 from scheduler.selectors.printed import windows
 from scheduler.selectors.printed.windows import read_last_lines, read_lines
 from tests import scenes
@@ -66,6 +67,26 @@ def test_a_bar_that_is_not_over_is_no_line_until_the_log_is(stream):
     ):
         assert window.raw.endswith(BAR[-150:])
         assert (window.first_line, window.next_line) == (2, 3)
+
+
+def test_a_line_that_is_being_written_is_not_read_each_time_it_grows(
+    stream, django_assert_num_queries, monkeypatch
+):
+    node, attempt, placement = stream
+    write_log(node, attempt, b"one\n", *[b"." * 200] * 200)
+    placement.refresh_from_db()
+    placement.attempt = attempt
+    opened = []
+    monkeypatch.setattr(windows, "bytes_of", lambda piece: opened.append(piece) or bytes_of(piece))
+    for read in (read_lines, read_last_lines):
+        with django_assert_num_queries(0):
+            window = read(placement, from_line=2, count=500)
+        assert (window.raw, window.first_line, window.next_line) == (b"", 2, 2)
+        assert (window.total_lines, window.size, window.is_complete) == (1, 40_004, False)
+        assert (window.arrivals, opened) == ((), [])
+        # Who asks for it goes on reading there.
+        assert (window.offset, len(opened)) == (4, 1)
+        opened.clear()
 
 
 @settings(

@@ -26,10 +26,10 @@ class LogWindow:
     carriage return parts that from what was before it, its begin.
 
     `next_line` is the line to ask for next; a last line without its line end is included only
-    when the log is complete. `total_lines`: line ends, and that last line where it is still to be
-    asked for. `is_complete`: no more bytes will come. `offset`: where `first_line` begins, or the
-    log ends before it. `arrivals`: lines in order, each with the time at which it and those up to
-    the next one were whole here.
+    when the log is complete, and not read before. `total_lines`: line ends, and that last line
+    where it is still to be asked for. `is_complete`: no more bytes will come. `begin`: `offset`,
+    where it was found on the way. `arrivals`: lines in order, each with the time at which it and
+    those up to the next one were whole here.
     """
 
     placement: Placement
@@ -39,8 +39,14 @@ class LogWindow:
     total_lines: int
     size: int
     is_complete: bool
-    offset: int
+    begin: int | None
     arrivals: tuple[tuple[int, datetime], ...] = ()
+
+    @property
+    def offset(self) -> int:
+        """Where `first_line` begins, or the log ends before it; reads a piece where it is the line
+        that is being written."""
+        return _begin_of_line(self.placement, self.first_line) if self.begin is None else self.begin
 
 
 def read_lines(
@@ -54,6 +60,8 @@ def read_lines(
     reader was checked; `pieces`: in order, those of `pieces_of_window` among others, where they
     were read already."""
     from_line, count = _bounded(placement, from_line, count)
+    if count == 0:
+        return _nothing_yet(placement, from_line)
     whole = _pieces_of(placement, from_line, count, pieces)
     text, arrivals = _bytes_of(whole)
     raw, complete_lines, offset = b"", 0, placement.log_size
@@ -83,7 +91,7 @@ def read_lines(
         total_lines=placement.log_lines + is_rest_left,
         size=placement.log_size,
         is_complete=is_complete,
-        offset=offset,
+        begin=offset,
         arrivals=tuple(arrivals),
     )
 
@@ -97,6 +105,8 @@ def read_last_lines(
 ) -> LogWindow:
     """As `read_lines`, but where a window does not hold all of them, the last of them."""
     from_line, count = _bounded(placement, from_line, count)
+    if count == 0:
+        return _nothing_yet(placement, from_line)
     wanted = _pieces_of(placement, from_line, count, pieces)
     kept = _last_that_fit(wanted)
     if len(kept) == len(wanted):
@@ -140,12 +150,34 @@ def count_lines(placement: Placement) -> int:
 
 
 def _bounded(placement: Placement, from_line: int, count: int) -> tuple[int, int]:
-    """Both within bounds; a line that is still being written is not read for nothing."""
-    from_line = max(1, from_line)
-    if not log_is_complete(placement):
-        count = min(count, placement.log_lines - from_line + 1)
+    """Both within bounds; none of a line that is still being written, which would be read each time
+    it grows."""
     # A tail of the most lines is followed by the one that the log ended in.
-    return from_line, min(max(1, count), MAX_LINES + 1)
+    from_line, count = max(1, from_line), min(max(1, count), MAX_LINES + 1)
+    if not log_is_complete(placement):
+        count = max(0, min(count, placement.log_lines - from_line + 1))
+    return from_line, count
+
+
+def _nothing_yet(placement: Placement, line: int) -> LogWindow:
+    """From a line on that is not whole yet."""
+    return LogWindow(
+        placement=placement,
+        first_line=line,
+        raw=b"",
+        next_line=line,
+        total_lines=placement.log_lines,
+        size=placement.log_size,
+        is_complete=False,
+        begin=None if line == placement.log_lines + 1 else placement.log_size,
+    )
+
+
+def _begin_of_line(placement: Placement, line: int) -> int:
+    """Where the line after the last whole one begins: behind the last line end."""
+    ended = placement.log_chunks.filter(first_line__lt=line).order_by("-first_line", "-offset")
+    piece = ended.first()
+    return 0 if piece is None else piece.offset + bytes_of(piece).rfind(b"\n") + 1
 
 
 def _pieces_of(
