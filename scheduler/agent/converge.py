@@ -129,8 +129,7 @@ class Roster:
                 reach("agent.end-seen")
                 if attempt.checkpoints is not None:
                     attempt.checkpoints.finish(_LAST_LOOK_S)
-                uuids = attempt.assignment.device_uuids
-                self.ends.examine(attempt.report(), uuids, self.holders)
+                self.ends.examine(attempt.report(), attempt.assignment.device_uuids, self.holders)
                 if shipper := self._shippers.get(attempt.fence):
                     shipper.nudge()
                 self._outputs.ship(attempt.slot)
@@ -204,9 +203,10 @@ class Roster:
             return changed
 
     def _bring_to(self, assignment: Assignment) -> bool:
-        attempt, stop = self._attempts[assignment.fence], assignment.stop
-        if stop is None or attempt.end is not None:
-            return attempt.end is None and attempt.slot.allow(assignment.launch.time_limit_s)
+        if (attempt := self._attempts[assignment.fence]).end is not None:
+            return self._outputs.recall(assignment.fence)
+        if (stop := assignment.stop) is None:
+            return attempt.slot.allow(assignment.launch.time_limit_s)
         before = attempt.stop_order
         attempt.order_stop(stop.reason, stop.grace_s)
         return attempt.stop_order != before

@@ -176,6 +176,14 @@ class OutputDesk:
         with self._lock:
             return fence in self._let_go
 
+    def recall(self, fence: int) -> bool:
+        """The server asks for it again, as one whose database was put back does: what it had let go
+        of is to be reported once more. True where it had."""
+        with self._lock:
+            was_let_go = fence in self._let_go
+            self._let_go.discard(fence)
+            return was_let_go
+
     def _done(self, fence: int) -> None:
         if self.is_let_go(fence):
             with self._forget_lock:

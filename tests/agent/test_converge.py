@@ -24,7 +24,7 @@ from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.agent.spool import Slot
 from scheduler.states import AttemptState, EndReason, Isolation, NodeState
 from scheduler.wire.codec import encode
-from scheduler.wire.messages import PROTOCOL, Assignment, SyncReply, SyncRequest
+from scheduler.wire.messages import PROTOCOL, Assignment, Refusal, SyncReply, SyncRequest
 from tests.agent.conftest import assignment, wait_until
 from tests.agent.portal import Portal
 from tests.agent.test_spool import launch_of
@@ -121,6 +121,26 @@ def test_what_was_forgotten_and_is_asked_for_again_is_told_to_have_ended(roster:
     assert (told.end_reason, told.started_at) == (EndReason.NODE_LOST, None)
     roster.converge(reply(1_000_008, forget=(order.fence,)), time.monotonic())
     assert roster.reports() == ()
+
+
+def test_what_waits_for_its_files_and_is_asked_for_again_is_told_as_it_ended(
+    portal: Portal, roster: Roster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's database was put back while they are on their way."""
+    order = assignment('echo all > "$TRAINYARD_OUTPUT_DIR/files"')
+    roster.converge(reply(5, order), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+    assert not roster.converge(reply(6, forget=(order.fence,)), time.monotonic())
+    assert roster.reports() == () and not roster.spool.was_forgotten(order.fence)
+    assert roster.converge(reply(1_000_007, order), time.monotonic())
+    assert not roster.converge(reply(1_000_007, order), time.monotonic())
+    [told] = roster.reports()
+    assert (told.fence, told.end_reason) == (order.fence, EndReason.COMPLETED)
+    roster.converge(reply(1_000_008, forget=(order.fence,)), time.monotonic())
+    assert roster.reports() == () and not roster.spool.was_forgotten(order.fence)
+    nobody_wants_them = 404, Refusal("not_found", "no such attempt")
+    monkeypatch.setattr(portal, "trouble", lambda _: nobody_wants_them)
+    wait_until(lambda: roster.spool.was_forgotten(order.fence))
 
 
 def test_what_takes_long_to_delete_holds_up_no_call(
