@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Subquery
 from django.utils import timezone
 
 from scheduler import events
@@ -180,8 +180,13 @@ def finish_undrained(*, now: datetime) -> int:
     still_read = Placement.objects.filter(
         checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=UNREAD_S)
     ).values("attempt_id")
-    just_grown = LogChunk.objects.filter(
-        ~CLOCK.older_than("created_at", patience, now=now), placement__attempt=OuterRef("pk")
+    # A long log has many thousands of pieces, and the newest is the last.
+    pieces = LogChunk.objects.filter(placement=OuterRef("pk")).order_by("-offset")
+    ranks = Placement.objects.alias(grown_at=Subquery(pieces.values("created_at")[:1]))
+    just_grown = ranks.filter(
+        ~CLOCK.older_than("grown_at", patience, now=now),
+        grown_at__isnull=False,
+        attempt=OuterRef("pk"),
     )
     too_long = CLOCK.older_than("released_at", max(patience, _LONGEST_DRAIN), now=now)
     waiting = (

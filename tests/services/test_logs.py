@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.core.files.storage import default_storage
+from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,27 @@ def test_a_log_that_still_comes_is_waited_for_but_not_for_ever(stream):
     newest.filter(offset=1024).update(created_at=at(1800))
     assert finish_undrained(now=at(1801)) == 1
     assert attempt.job.events.get(kind="log_incomplete").detail == {"missing_bytes": 512}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite counts its own steps")
+def test_of_a_log_that_still_comes_the_newest_piece_alone_is_looked_at(stream):
+    node, attempt, placement = stream
+    sync(node, ended(attempt, log_size=99_999), now=at(0))
+    steps, taken = [], []
+    connection.connection.set_progress_handler(lambda: taken.append(1), 50)
+    try:
+        for upto in (10, 2_000):
+            numbers = range(placement.log_chunks.count(), upto)
+            piece = {"placement": placement, "size": 1, "first_line": 1, "lines": 0}
+            LogChunk.objects.bulk_create(LogChunk(offset=n, path="p", **piece) for n in numbers)
+            placement.log_chunks.update(created_at=at(0))
+            placement.log_chunks.filter(offset=upto - 1).update(created_at=at(100))
+            taken.clear()
+            assert finish_undrained(now=at(120)) == 0
+            steps.append(len(taken))
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+    assert steps[1] <= steps[0] + 10
 
 
 def test_a_log_that_never_comes_does_not_keep_a_job_from_ending(stream):
