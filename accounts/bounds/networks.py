@@ -36,10 +36,12 @@ def network_of(address: str) -> str:
     if ":" not in address:
         return address
     try:
-        found = ipaddress.IPv6Network(f"{address.partition('%')[0]}/{_IPV6_PREFIX}", strict=False)
+        found = ipaddress.IPv6Address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(found)
+    if found.ipv4_mapped:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((found, _IPV6_PREFIX), strict=False))
 
 
 def _read(text: str) -> str:

@@ -111,6 +111,10 @@ def test_one_person_is_counted_by_address_and_a_customer_as_one():
     assert network_of("192.0.2.7") == "192.0.2.7"
     assert network_of("2001:db8::1") == network_of("2001:db8::2:3:4:5")
     assert network_of("2001:db8:0:1::1") != network_of("2001:db8::1")
+    assert [network_of(f"::ffff:{one}") for one in ("192.0.2.7", "c000:208")] == [
+        "192.0.2.7",
+        "192.0.2.8",
+    ]
     assert [network_of(odd) for odd in ("", ":", "fe80::1%eth0")] == ["", ":", "fe80::/64"]
 
 
