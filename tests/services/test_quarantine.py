@@ -88,6 +88,16 @@ def _by_a_window(root, node):
     return NodeState.DRAINING, "maintenance until 2026-11-20 14:00 UTC: switch"
 
 
+def _hear(node, at_s, together):
+    node.refresh_from_db()
+    if together:
+        sent = at(at_s).timestamp()
+        said = SyncRequest(1, "0.1.0", "agent-1", "boot-1", 0, 0, sent)
+        sync_nodes([Call(node, said, at(at_s))], now=at(at_s))
+    else:
+        sync(node, now=at(at_s))
+
+
 @pytest.mark.parametrize("out", [_drained, _by_hand, _by_its_disk, _by_a_window])
 @pytest.mark.parametrize("together", [False, True])
 def test_after_a_silence_it_is_out_for_what_it_was_before(node, root, out, together):
@@ -97,12 +107,7 @@ def test_after_a_silence_it_is_out_for_what_it_was_before(node, root, out, toget
     assert (mark_silent(now=at(600)), mark_lost(now=at(600))) == (1, 0)
     node.refresh_from_db()
     assert node.state_reason.startswith("nothing heard")
-    if together:
-        sent = at(601).timestamp()
-        said = SyncRequest(1, "0.1.0", "agent-1", "boot-1", 0, 0, sent)
-        sync_nodes([Call(node, said, at(601))], now=at(601))
-    else:
-        sync(node, now=at(601))
+    _hear(node, 601, together)
     node.refresh_from_db()
     assert (node.state, node.state_reason) == was
 
@@ -114,6 +119,35 @@ def test_who_was_put_back_by_hand_during_maintenance_stays_so_after_a_silence(no
     node.refresh_from_db()
     sync(node, now=at(601))
     assert now_is(node) == (NodeState.READY, "")
+
+
+@pytest.mark.parametrize("is_drained_too", [True, False])
+@pytest.mark.parametrize("together", [True, False])
+def test_who_is_put_back_while_silent_takes_work_once_heard(node, root, is_drained_too, together):
+    sync(node, now=at(-60))
+    node.refresh_from_db()
+    _by_a_window(root, node)
+    if is_drained_too:
+        drain_node(actor=root, node=node, reason="fan", now=at(1))
+    mark_silent(now=at(600))
+    resume_node(actor=root, node=node, now=at(601))
+    resume_node(actor=root, node=node, now=at(602))
+    told = node.events.get(kind="resume")
+    assert (told.actor, told.detail) == (root, {"reason": "once it is heard"})
+    _hear(node, 603, together)
+    assert now_is(node) == (NodeState.READY, "")
+    drain_node(actor=root, node=node, reason="firmware", now=at(604))
+    mark_silent(now=at(1200))
+    _hear(node, 1201, together)
+    assert (now_is(node)[0], node.state_reason) == (NodeState.DRAINING, "firmware")
+
+
+def test_of_a_silent_node_that_was_in_service_a_resume_says_nothing(node, root):
+    sync(node, now=NOON)
+    mark_silent(now=at(600))
+    node.refresh_from_db()
+    assert resume_node(actor=root, node=node, now=at(601)).state == NodeState.SILENT
+    assert not node.events.filter(kind="resume").exists()
 
 
 def test_it_outlives_a_trouble_that_ends_by_itself(node, root):

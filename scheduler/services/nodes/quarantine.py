@@ -14,6 +14,7 @@ from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.nodes.health import heed_own_trouble
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.rows.locking import lock_node
+from scheduler.services.sites.following import out_for_maintenance
 from scheduler.states import NodeState, Trouble
 
 # Of one that is silent nobody knows what runs there: a drain waits for its return, this does not.
@@ -86,7 +87,8 @@ def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
     """Let a drained, draining or quarantined node take work again.
 
     What it has said of itself meanwhile takes it out of service in its turn, until that is over.
-    Who resumes it from just that knows better. Raises Forbidden, Conflict.
+    Who resumes it from just that knows better. One that is not heard takes work once it is, and
+    needs no second word, whatever it was out for before. Raises Forbidden, Conflict.
     """
     require_operator(actor)
     now = now or timezone.now()
@@ -94,6 +96,11 @@ def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
     node.refresh_from_db()
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired; enrol it again to use it.")
+    if node.state in (NodeState.SILENT, NodeState.LOST) and _is_kept_out(node):
+        transitions.record_node_event(
+            node, "resume", now=now, actor=actor, detail="once it is heard"
+        )
+        transitions.tell_of_node(node.pk)
     Node.objects.filter(pk=node.pk).update(drain_requested_at=None, rival=None)
     was_out_for = node.trouble if node.state == NodeState.QUARANTINED else ""
     if node.trouble in _UNTIL_RESUMED:
@@ -102,4 +109,12 @@ def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
         transitions.move_node(node, NodeState.READY, now=now, kind="resume", actor=actor)
         if node.own_trouble and node.own_trouble["kind"] != was_out_for:
             heed_own_trouble(node, now=now)
+    else:
+        node.refresh_from_db()
     return node
+
+
+def _is_kept_out(node: Node) -> bool:
+    """Whether a node that is not heard would be out of service when it is."""
+    is_by_hand = node.drain_requested_at is not None or node.trouble in _UNTIL_RESUMED
+    return is_by_hand or bool(out_for_maintenance([node.pk]))

@@ -71,7 +71,7 @@ def _end(window: MaintenanceWindow, now: datetime) -> int:
 
 def out_for_maintenance(nodes: Collection[int]) -> set[int]:
     """Of these silent or lost nodes those that a window which goes on had taken out of service, and
-    that no operator had put back before they fell silent."""
+    that no operator has put back, before they fell silent or since."""
     pools = Node.objects.filter(pk__in=nodes).values("pool")
     going_on = MaintenanceWindow.objects.filter(
         begun_at__isnull=False, ended_at__isnull=True, pool__in=pools
@@ -81,6 +81,6 @@ def out_for_maintenance(nodes: Collection[int]) -> set[int]:
     if not drained:
         return set()
     since = min(begun_at for begun_at, _ in windows if begun_at)
-    silences = NodeEvent.objects.filter(node__in=drained, kind="silent", at__gte=since)
-    were = dict(silences.order_by("pk").values_list("node", "from_state"))
-    return {pk for pk, was in were.items() if was in _OUT}
+    told = NodeEvent.objects.filter(node__in=drained, kind__in=("silent", "resume"), at__gte=since)
+    last = {event.node_id: event for event in told.order_by("pk")}
+    return {pk for pk, one in last.items() if one.kind == "silent" and one.from_state in _OUT}
