@@ -14,6 +14,7 @@ from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
 from portal.pages.access import page, pool_asked, refused_form, said_and_back, viewer_of
+from portal.pages.cluster.quarantine import still_out
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
@@ -243,9 +244,7 @@ def node_resume(request: HttpRequest, name: str) -> HttpResponseBase:
 
     def act() -> str:
         resumed = resume_node(actor=viewer, node=node)
-        if resumed.state == NodeState.QUARANTINED:
-            return f"Node {name} returns by itself once this is over: {resumed.state_reason}."
-        return f"Node {name} takes work again."
+        return still_out(resumed) or f"Node {name} takes work again."
 
     return said_and_back(request, act, "nodes:detail", name)
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.models import AuditEvent
 from scheduler.models import Attempt, Job, Node
 from scheduler.selectors.freeing.emptying import emptying
+from scheduler.services.nodes import drain_node
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -86,6 +87,31 @@ def test_several_nodes_drain_and_resume_each_by_itself(
     assert AuditEvent.objects.filter(action="node.drain").count() == 1
     client.post(SEVERAL, {"node": ["n1"], "action": "resume"})
     assert states() == [NodeState.READY, NodeState.RETIRED]
+
+
+def test_which_nodes_take_no_work_yet_is_said_where_several_are_resumed(
+    client, operator, root, yard
+):
+    client.force_login(operator)
+    for number in range(3, 9):
+        scenes.add_node(yard.cluster, f"n{number}", 1)
+    for node in Node.objects.all():
+        drain_node(actor=root, node=node, reason="fans")
+    full = {"kind": "disk_full", "detail": "3 MiB are left"}
+    Node.objects.filter(name="n1").update(own_trouble=full)
+    Node.objects.filter(name="n2").update(state=NodeState.SILENT)
+    Node.objects.filter(name="n3").update(state=NodeState.LOST, own_trouble=full)
+    sent = {"node": [node.name for node in Node.objects.all()], "action": "resume"}
+    page = client.post(SEVERAL, sent, follow=True).content.decode()
+    assert states()[:3] == [NodeState.QUARANTINED, NodeState.SILENT, NodeState.LOST]
+    assert set(states()[3:]) == {NodeState.READY}
+    assert "Node n1 returns by itself once this is over: the disk is full (3 MiB are left)." in page
+    assert "Node n2 takes work again once it is heard." in page
+    assert "Node n3 takes work again once it is heard and well." in page
+    assert f"{len(states()) - 3} nodes: each takes work again." in page
+    Node.objects.update(state=NodeState.SILENT, trouble="", own_trouble=None)
+    page = client.post(SEVERAL, sent, follow=True).content.decode()
+    assert f"And {len(states()) - 5} more." in page and "each takes work again" not in page
 
 
 def states() -> list[str]:

@@ -18,6 +18,7 @@ from accounts.permissions import can
 from portal.forms.cluster.nodes import DrainForm
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.pages.cluster.quarantine import still_out
 from scheduler.models import Node
 from scheduler.selectors.cluster import nodes_overview
 from scheduler.selectors.freeing.emptying import Emptying, emptying
@@ -25,6 +26,7 @@ from scheduler.services.nodes import drain_node, resume_node
 
 MOST = 200
 PARAMETERS = ("node",)
+_MOST_SAID = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +94,33 @@ def _missing(asked: list[str], rows: list[Row]) -> list[str]:
     return [f"node: there is no node {', '.join(name[:63] for name in gone[:5])}."] if gone else []
 
 
-def _drain(viewer: User, node: Node, said: dict[str, Any]) -> None:
+def _drain(viewer: User, node: Node, said: dict[str, Any]) -> str:
     drain_node(actor=viewer, node=node, reason=said["reason"], stop_jobs=said["stop_jobs"])
+    return ""
 
 
-def _resume(viewer: User, node: Node) -> None:
-    resume_node(actor=viewer, node=node)
+def _resume(viewer: User, node: Node) -> str:
+    return still_out(resume_node(actor=viewer, node=node))
 
 
 def _act(
-    request: HttpRequest, rows: list[Row], words: str, act: Callable[[Node], None]
+    request: HttpRequest, rows: list[Row], words: str, act: Callable[[Node], str]
 ) -> HttpResponseBase:
-    """Each node by itself: one that refuses does not keep the others from it."""
-    done, refused = 0, []
+    """Each node by itself: one that refuses does not keep the others from it. `act` returns what
+    there is to say of a node for which `words` do not hold."""
+    done, others = 0, []
     for row in rows:
         try:
-            act(row.node)
+            other = act(row.node)
         except Forbidden:
             raise
         except DomainError as error:
-            refused.append(f"{row.node.name}: {error.detail}")
-        else:
-            done += 1
+            other = f"{row.node.name}: {error.detail}"
+        others += [other] if other else []
+        done += not other
     if done:
         messages.success(request, f"{done} node{'s' if done > 1 else ''}: each {words}.")
-    if refused:
-        messages.warning(request, " ".join(refused[:5]))
+    if others:
+        more = [f"And {len(others) - _MOST_SAID} more."] if len(others) > _MOST_SAID else []
+        messages.warning(request, " ".join(others[:_MOST_SAID] + more))
     return redirect("nodes:list")
