@@ -1,4 +1,4 @@
-"""Events of jobs and nodes, in words."""
+"""Events of jobs and nodes, and what becomes of a node that was resumed, in words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from portal.templatetags.measures import size_bytes
-from scheduler.models import JobEvent, NodeEvent
-from scheduler.states import EndReason, end_sentence
+from scheduler.models import JobEvent, Node, NodeEvent
+from scheduler.states import EndReason, NodeState, end_sentence
 
 WORDS: Mapping[str, str] = {
     "submitted": "Submitted",
@@ -91,3 +91,13 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
             if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
         )
     return EventLine(event, words, detail, who)
+
+
+def still_out(node: Node) -> str:
+    """What a node that was just resumed waits for; empty: it takes work again."""
+    if node.state == NodeState.READY:
+        return ""
+    if node.state == NodeState.QUARANTINED:
+        return f"Node {node.name} returns by itself once this is over: {node.state_reason}."
+    well = " and well" if node.trouble or node.own_trouble else ""
+    return f"Node {node.name} takes work again once it is heard{well}."

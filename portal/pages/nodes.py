@@ -14,8 +14,7 @@ from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
 from portal.pages.access import page, pool_asked, refused_form, said_and_back, viewer_of
-from portal.pages.cluster.quarantine import still_out
-from portal.pages.event_lines import event_line
+from portal.pages.event_lines import event_line, still_out
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
 from portal.pages.listing.tails import tail_of

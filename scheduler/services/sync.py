@@ -31,11 +31,11 @@ from scheduler.services.nodes.identity import (
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.nodes.left_behind import note_left_behind
 from scheduler.services.nodes.orders import Asked, current_reply, known_to, replies_at
+from scheduler.services.nodes.quarantine import out_for_maintenance
 from scheduler.services.nodes.recounting import take_count
 from scheduler.services.reports import report_attempts
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_row_reading
-from scheduler.services.sites.following import out_for_maintenance
 from scheduler.services.telemetry import ingest_samples
 from scheduler.states import NodeState
 from scheduler.wire.messages import (

@@ -1,27 +1,12 @@
-"""A node out of service by an operator's hand; its page's button Resume returns it.
-
-That may be later: `still_out` says so.
-"""
+"""A node out of service by an operator's hand; its page's button Resume returns it."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponseBase
 
 from portal.pages.access import page, said_and_back, viewer_of
-from scheduler.models import Node
 from scheduler.selectors.cluster import get_visible_node
 from scheduler.services.nodes.quarantine import quarantine_by_hand
-from scheduler.states import NodeState
-
-
-def still_out(node: Node) -> str:
-    """What a node that was just resumed waits for; empty: it takes work again."""
-    if node.state == NodeState.READY:
-        return ""
-    if node.state == NodeState.QUARANTINED:
-        return f"Node {node.name} returns by itself once this is over: {node.state_reason}."
-    well = " and well" if node.trouble or node.own_trouble else ""
-    return f"Node {node.name} takes work again once it is heard{well}."
 
 
 @page("POST")

@@ -18,7 +18,7 @@ from accounts.permissions import can
 from portal.forms.cluster.nodes import DrainForm
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
-from portal.pages.cluster.quarantine import still_out
+from portal.pages.event_lines import still_out
 from scheduler.models import Node
 from scheduler.selectors.cluster import nodes_overview
 from scheduler.selectors.freeing.emptying import Emptying, emptying

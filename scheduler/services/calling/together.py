@@ -24,10 +24,10 @@ from scheduler.services.gathering import Step, afterwards, gathering
 from scheduler.services.history import lock_nodes
 from scheduler.services.nodes.health import CLOCK_OFF_S
 from scheduler.services.nodes.orders import Asked, known_to, replies_at
+from scheduler.services.nodes.quarantine import out_for_maintenance
 from scheduler.services.reports import Told, report_together
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_rows_reading
-from scheduler.services.sites.following import out_for_maintenance
 from scheduler.services.sync import sync_node
 from scheduler.services.telemetry import ingest_samples
 from scheduler.services.transitions import move_nodes

@@ -1,20 +1,21 @@
-"""A node that an operator takes out of service by hand, whatever its own evidence says, or back."""
+"""A node that an operator takes out of service by hand, whatever its own evidence says, or back;
+and which of those that are not heard stay out for maintenance."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from scheduler.models import Node
+from scheduler.models import MaintenanceWindow, Node, NodeEvent
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.nodes.health import heed_own_trouble
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.rows.locking import lock_node
-from scheduler.services.sites.following import out_for_maintenance
 from scheduler.states import NodeState, Trouble
 
 # Of one that is silent nobody knows what runs there: a drain waits for its return, this does not.
@@ -25,6 +26,7 @@ QUARANTINABLE = (
     NodeState.QUARANTINED,
 )
 _UNTIL_RESUMED = (Trouble.COPIED, Trouble.DOES_NOT_STOP, Trouble.BY_HAND)
+_OUT = (NodeState.DRAINING, NodeState.DRAINED)
 _MAX_REASON = 200
 
 
@@ -118,3 +120,20 @@ def _is_kept_out(node: Node) -> bool:
     """Whether a node that is not heard would be out of service when it is."""
     is_by_hand = node.drain_requested_at is not None or node.trouble in _UNTIL_RESUMED
     return is_by_hand or bool(out_for_maintenance([node.pk]))
+
+
+def out_for_maintenance(nodes: Collection[int]) -> set[int]:
+    """Of these silent or lost nodes those that a window which goes on had taken out of service, and
+    that no operator has put back, before they fell silent or since."""
+    pools = Node.objects.filter(pk__in=nodes).values("pool")
+    going_on = MaintenanceWindow.objects.filter(
+        begun_at__isnull=False, ended_at__isnull=True, pool__in=pools
+    )
+    windows = list(going_on.values_list("begun_at", "drained"))
+    drained = {pk for _, one in windows for pk in one}.intersection(nodes)
+    if not drained:
+        return set()
+    since = min(begun_at for begun_at, _ in windows if begun_at)
+    told = NodeEvent.objects.filter(node__in=drained, kind__in=("silent", "resume"), at__gte=since)
+    last = {event.node_id: event for event in told.order_by("pk")}
+    return {pk for pk, one in last.items() if one.kind == "silent" and one.from_state in _OUT}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from accounts.statements import AskedOnce
-from scheduler.models import MaintenanceWindow, Node, NodeEvent
+from scheduler.models import MaintenanceWindow, Node
 from scheduler.services import transitions
 from scheduler.services.nodes.health import heed_own_trouble
 from scheduler.states import NodeState
@@ -67,20 +66,3 @@ def _end(window: MaintenanceWindow, now: datetime) -> int:
     for node in Node.objects.filter(pk__in=back, own_trouble__isnull=False).order_by("pk"):
         heed_own_trouble(node, now=now)
     return len(back)
-
-
-def out_for_maintenance(nodes: Collection[int]) -> set[int]:
-    """Of these silent or lost nodes those that a window which goes on had taken out of service, and
-    that no operator has put back, before they fell silent or since."""
-    pools = Node.objects.filter(pk__in=nodes).values("pool")
-    going_on = MaintenanceWindow.objects.filter(
-        begun_at__isnull=False, ended_at__isnull=True, pool__in=pools
-    )
-    windows = list(going_on.values_list("begun_at", "drained"))
-    drained = {pk for _, one in windows for pk in one}.intersection(nodes)
-    if not drained:
-        return set()
-    since = min(begun_at for begun_at, _ in windows if begun_at)
-    told = NodeEvent.objects.filter(node__in=drained, kind__in=("silent", "resume"), at__gte=since)
-    last = {event.node_id: event for event in told.order_by("pk")}
-    return {pk for pk, one in last.items() if one.kind == "silent" and one.from_state in _OUT}
