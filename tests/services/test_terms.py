@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection, transaction
 
 from accounts.services import approve_rate, propose_rate
-from scheduler.models import Account, Claim, Device, GuaranteeSpan, PoolTerms, UsageLine
+from scheduler.models import Account, Claim, Device, GuaranteeSpan, Pool, PoolTerms, UsageLine
 from scheduler.selectors.books.focus import focus_rows
 from scheduler.services import books
 from scheduler.services.errors import Conflict, Forbidden, Invalid
@@ -16,6 +18,7 @@ from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.limits import remove_quota, set_quota
 from scheduler.services.timeline.segments import follow_devices
 from tests import scenes
+from tests.locks import both, elsewhere, wait_until_somebody_waits
 from tests.scenes import NOON, at
 from tests.services.test_books import DECEMBER, clerk, close, statements, yard
 
@@ -187,6 +190,9 @@ class TestTerms:
     def propose(self, actor, pool, **changes):
         return books.propose_terms(actor=actor, pool=pool, **changes)
 
+    def approve(self, actor, terms):
+        return books.approve_terms(actor=actor, terms=terms)
+
     def test_alone_they_hold_at_once_and_with_two_the_second_decides(self, root, yard, clerk):
         first = self.propose(clerk, yard.pool, idle="even")
         assert first.decision == "proposed"
@@ -214,6 +220,36 @@ class TestTerms:
         again = self.propose(clerk, yard.pool, refund_s=60)
         books.approve_terms(actor=root, terms=again)
         assert (again.idle, again.refund_s) == ("even", 60)
+
+    @pytest.mark.postgres
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+    def test_who_proposes_while_others_are_approved_sees_those(self, root, yard, clerk):
+        first = self.propose(clerk, yard.pool, idle="even")
+        [second] = both(
+            lambda: self.approve(root, first), lambda: self.propose(clerk, yard.pool, refund_s=60)
+        )
+        assert (second.idle, second.refund_s) == ("even", 60)
+        held = self.approve(root, second)
+        assert (held.idle, held.refund_s, held.decision) == ("even", 60, "approved")
+
+    @pytest.mark.postgres
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+    def test_who_approves_after_others_were_proposed_makes_those_stale(self, root, yard, clerk):
+        """However early it was asked for."""
+        first = self.propose(clerk, yard.pool, idle="even")
+        other = threading.Thread(target=elsewhere, args=(lambda: self.approve(root, first),))
+        with transaction.atomic():
+            Pool.objects.select_for_update().get(pk=yard.pool.pk)
+            other.start()
+            wait_until_somebody_waits()
+            beside = self.propose(clerk, yard.pool, refund_s=60)
+        other.join(30)
+        first.refresh_from_db()
+        assert (first.decision, beside.idle) == ("approved", "none")
+        with pytest.raises(Conflict, match="propose anew"):
+            self.approve(root, beside)
 
     def test_a_closed_month_keeps_its_terms(self, root, yard):
         close(root)

@@ -40,7 +40,7 @@ def propose_terms(
     `from_month`: from the first month that is not closed. Raises Invalid.
     """
     require_bookkeeper(actor)
-    now = now or timezone.now()
+    now = _one_at_a_time(pool.pk, now)
     month = _month(from_month)
     known = terms_of(month).get(pool.pk, Terms())
     figures = {name: changes.get(name, getattr(known, name)) for name in FIGURES}
@@ -64,20 +64,21 @@ def approve_terms(*, actor: User, terms: PoolTerms, now: datetime | None = None)
     It is too late, too, where other terms of the pool were approved since: what nobody named in
     these would go back to what held when they were proposed.
     """
-    return _decide(actor, terms, TermsDecision.APPROVED, now or timezone.now())
+    return _decide(actor, terms, TermsDecision.APPROVED, now)
 
 
 def decline_terms(*, actor: User, terms: PoolTerms, now: datetime | None = None) -> PoolTerms:
     """Turn proposed terms down; whoever proposed them may take them back so."""
-    return _decide(actor, terms, TermsDecision.DECLINED, now or timezone.now())
+    return _decide(actor, terms, TermsDecision.DECLINED, now)
 
 
 @transaction.atomic
-def _decide(actor: User, terms: PoolTerms, decision: TermsDecision, now: datetime) -> PoolTerms:
+def _decide(
+    actor: User, terms: PoolTerms, decision: TermsDecision, now: datetime | None
+) -> PoolTerms:
     require_bookkeeper(actor)
-    # With the pool's others: of two that are approved at once, the later one sees the earlier.
-    locked = PoolTerms.objects.select_for_update(of=("self",)).order_by("pk")
-    (row,) = [one for one in locked.filter(pool=terms.pool_id) if one.pk == terms.pk]
+    now = _one_at_a_time(terms.pool_id, now)
+    row = PoolTerms.objects.get(pk=terms.pk)
     if row.decision != TermsDecision.PROPOSED:
         raise Conflict(f"These terms were {row.decision} already.")
     if decision is TermsDecision.APPROVED:
@@ -91,6 +92,13 @@ def _decide(actor: User, terms: PoolTerms, decision: TermsDecision, now: datetim
     verb = "approve" if decision is TermsDecision.APPROVED else "decline"
     record(actor, f"share.{verb}", row, after={"decision": str(decision)}, now=now)
     return row
+
+
+def _one_at_a_time(pool_id: int, now: datetime | None) -> datetime:
+    """Of all who propose or decide on terms of this pool the later one sees what the earlier did,
+    whose moment is before the one returned."""
+    Pool.objects.select_for_update(no_key=True).get(pk=pool_id)
+    return now or timezone.now()
 
 
 def _refuse_stale(row: PoolTerms) -> None:
