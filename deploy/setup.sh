@@ -37,8 +37,8 @@ install_debian() {
         { apt-get update -qq </dev/null && apt-get install -y -qq --no-install-recommends "$@" </dev/null; } >&2
 }
 
-find_python() {
-    for name in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
+find_python() { # the one that is in use comes before what the PATH has
+    for name in ${PYTHON:-} "$venv/bin/python" python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
         if command -v "$name" >/dev/null 2>&1 && is_new_enough "$name"; then
             command -v "$name"
             return 0

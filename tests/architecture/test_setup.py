@@ -59,11 +59,11 @@ class Checkout:
             (folder / name).chmod(0o755)
         (folder / "minor").write_text("3.11")
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def begin(self, python: str | None = None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             ["/bin/sh", "deploy/setup.sh"],
             cwd=self.folder,
-            env={**os.environ, "PYTHON": str(self.folder / "python")},
+            env={**os.environ, "PYTHON": str(self.folder / "python") if python is None else python},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -98,6 +98,13 @@ def test_another_python_behind_the_link_has_an_environment_of_its_own(checkout: 
     (checkout.folder / "minor").write_text("3.13")
     assert checkout.setup() == ["made", "uv"]
     assert checkout.setup() == []
+
+
+def test_the_python_that_was_named_once_is_kept(checkout: Checkout) -> None:
+    checkout.setup()
+    (checkout.folder / "requirements.lock").write_text("requirements==2\n")
+    assert checkout.begin(python="").wait(timeout=30) == 0
+    assert checkout.done() == ["made", "uv"]
 
 
 def test_what_an_interrupted_setup_has_left_is_made_anew(checkout: Checkout) -> None:
