@@ -9,7 +9,7 @@ import os
 import re
 import time
 from itertools import pairwise
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from hypothesis import given
@@ -105,6 +105,44 @@ def test_many_needles_are_looked_for_quickly():
     began = time.perf_counter()
     assert redactor.feed(line) + redactor.finish() == line
     assert time.perf_counter() - began < 1.0
+
+
+def in_columns(raw: bytes, width: int, end: bytes = b"\n") -> bytes:
+    coded = base64.b64encode(raw)
+    return b"".join(coded[at : at + width] + end for at in range(0, len(coded), width))
+
+
+@pytest.mark.parametrize("length", [57, 58, 93, 300])
+@pytest.mark.parametrize("cuts", [[], [75], [76, 77, 78], [40, 90, 141]])
+def test_base64_in_lines_is_masked(length, cuts):
+    """As coreutils, Python, MIME and OpenSSL write it, of the value and of the line with it."""
+    secret = base64.b85encode(b"".join(hash_of(n).encode() for n in range(5))).decode()[:length]
+    assert len(secret) == length
+    for raw in (secret.encode(), secret.encode() + b"\n"):
+        broken = [base64.encodebytes(raw), in_columns(raw, 76, b"\r\n"), in_columns(raw, 64)]
+        for printed in broken:
+            written = through([secret], cut(b"<" + printed + b">", cuts))
+            left = written.replace(MASK, b"")
+            assert MASK in written
+            # Of the end no more is left than what a line's end in the value decides.
+            assert re.fullmatch(rb"<[\r\n]*([A-Za-z0-9+/]?=*|Cg==)[\r\n]*>", left), written
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        quote_plus('t<k n!&z*~"(>', safe=""),
+        quote('t<k n!&z*~"(>', safe="").lower(),
+        quote_plus('t<k n!&z*~"(>').lower(),
+        quote('t<k n!&z*~"(>', safe="!*'()"),
+        urlencode({"v": 't<k n!&z*~"(>'})[2:].replace("%2A", "*").replace("~", "%7E"),
+        't\\u003ck n!\\u0026z*~\\"(\\u003e',
+    ],
+)
+@given(cuts=st.lists(st.integers(0, 60), max_size=5))
+def test_escapes_of_other_languages_are_masked(printed, cuts):
+    written = through(['t<k n!&z*~"(>'], cut(f"v={printed};".encode(), cuts))
+    assert written == b"v=***;"
 
 
 def test_ordinary_text_is_not_held_back():

@@ -2,7 +2,7 @@
 
 A secret is the value of a variable whose name says so. It is looked for as it is, line by line, and
 in the forms programs print it: base64 in its three alignments, hex, and escaped for URLs and JSON.
-A long one is looked for in pieces.
+A long one is looked for in pieces, and base64 of the whole also in the lines it is broken in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from scheduler import states
 from scheduler.agent.runtime.records import LaunchRecord
@@ -22,6 +22,13 @@ MASK = states.MASK.encode()
 SHORTEST = 6
 # Characters of a piece. Whole triplets: where nothing comes before, no letter of base64 is cut.
 _LONGEST = 6144
+# Letters of base64 in a line: of coreutils, Python and MIME, and of OpenSSL and PEM.
+_COLUMNS = (76, 64)
+# What JavaScript's encodeURIComponent leaves as it is, beside letters, digits and "-_.~".
+_LEFT_BY_JS = "!*'()"
+_PERCENT = re.compile(rb"%[0-9A-F]{2}")
+# What Go's JSON escapes beside what all do.
+_ESCAPED_BY_GO = {ord(one): f"\\u{ord(one):04x}" for one in "&<>\u2028\u2029"}
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
@@ -101,16 +108,13 @@ def _forms(secret: str) -> set[bytes]:
     """How a secret may be written; pieces too short to tell from ordinary text are left out."""
     whole = secret.strip()
     lines = {whole, *(line.strip() for line in whole.splitlines())}
-    found: set[bytes] = set()
+    found = _in_lines(secret) | _in_lines(whole)
     for text in {piece for line in lines for piece in _pieces(line)}:
         raw = text.encode()
         if len(raw) < SHORTEST:
             continue
         found |= {raw, raw.hex().encode(), raw.hex().upper().encode()}
-        found |= {quote(text, safe="").encode(), quote(text).encode()}
-        found.add(json.dumps(text)[1:-1].encode())
-        found.add(json.dumps(text, ensure_ascii=False)[1:-1].encode())
-        found |= _in_base64(raw)
+        found |= _in_urls(text) | _in_json(text) | _in_base64(raw)
     return {form for form in found if len(form) >= SHORTEST}
 
 
@@ -118,6 +122,37 @@ def _pieces(text: str) -> list[str]:
     """The text in pieces that are long enough to be told from ordinary text."""
     begins = list(range(0, max(1, len(text) - SHORTEST + 1), _LONGEST))
     return [text[begin:end] for begin, end in zip(begins, [*begins[1:], None], strict=True)]
+
+
+def _in_urls(text: str) -> set[bytes]:
+    """As parts of addresses and of forms, by the rules of Python, Go and JavaScript."""
+    ways = {quote(text, safe=kept) for kept in ("", "/", _LEFT_BY_JS)}
+    ways |= {quote_plus(text), quote_plus(text, safe="*").replace("~", "%7E")}
+    upper = {way.encode() for way in ways}
+    return upper | {_PERCENT.sub(lambda code: code[0].lower(), way) for way in upper}
+
+
+def _in_json(text: str) -> set[bytes]:
+    """Between the quotes; all escaped, only what must be, and as Go does it."""
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    ways = (json.dumps(text)[1:-1], plain, plain.translate(_ESCAPED_BY_GO))
+    return {way.encode() for way in ways}
+
+
+def _in_lines(text: str) -> set[bytes]:
+    """The lines of its base64 where that is broken in lines, alone and with a line's end after it.
+
+    A last line too short to be told from ordinary text is taken with the one before.
+    """
+    found: set[bytes] = set()
+    for raw in (text.encode(), text.encode() + b"\n"):
+        coded = base64.b64encode(raw)
+        for width in _COLUMNS:
+            lines = [coded[at : at + width] for at in range(0, len(coded), width)]
+            if len(lines) > 1:
+                found.update(lines)
+                found.update(end.join(lines[-2:]) for end in (b"\n", b"\r\n"))
+    return found
 
 
 def _in_base64(raw: bytes) -> set[bytes]:
