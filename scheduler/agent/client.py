@@ -33,6 +33,15 @@ _SHOWN_BODY = 200
 # To be refused costs a server that is down nothing; once it is up, all come within this time.
 _DOWN_S = 2.0
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+# What a proxy's own words end: the same message will never come through it.
+_OF_THE_MESSAGE = frozenset(
+    {
+        HTTPStatus.LENGTH_REQUIRED,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.REQUEST_URI_TOO_LONG,
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    }
+)
 
 
 class ServerAway(Exception):
@@ -41,6 +50,15 @@ class ServerAway(Exception):
 
 class ServerDown(ServerAway):
     """Nothing listens at the server's address: it is being started again, or its host is new."""
+
+
+class NotThePortal(ServerAway):
+    """A 4xx in other words than the portal's: a proxy that is just loading its rules, or a portal
+    too old for the call. Says nothing of the call itself."""
+
+    def __init__(self, status: int, problem: str) -> None:
+        self.status = status
+        super().__init__(problem)
 
 
 class Refused(Exception):
@@ -154,7 +172,7 @@ class Client:
         if answer.status >= 500 or answer.status in _TRY_AGAIN:
             raise ServerAway(f"{self.server}{place} answered {answer.status}")
         if answer.status >= 400:
-            raise Refused(answer.status, _refusal(answer))
+            raise self._no(place, answer)
         try:
             return decode(reply, answer.body)
         except WireError as error:
@@ -163,12 +181,17 @@ class Client:
                 f"expected ({error}); is the address right?"
             ) from None
 
-
-def _refusal(answer: Answer) -> Refusal:
-    try:
-        return decode(Refusal, answer.body)
-    except WireError:
-        return Refusal("unknown", answer.body[:_SHOWN_BODY].decode("utf-8", "replace"))
+    def _no(self, place: str, answer: Answer) -> Refused | NotThePortal:
+        """What a 4xx means: the portal says no in a Refusal, and whatever else is between it and
+        here may say it for a moment."""
+        try:
+            return Refused(answer.status, decode(Refusal, answer.body))
+        except WireError:
+            words = answer.body[:_SHOWN_BODY].decode("utf-8", "replace")
+        if answer.status in _OF_THE_MESSAGE:
+            return Refused(answer.status, Refusal("unknown", words))
+        problem = f"{self.server}{place} answered {answer.status}, not as the portal does"
+        return NotThePortal(answer.status, f"{problem}: {words!r}; is the address right?")
 
 
 def is_loopback(server: str) -> bool:

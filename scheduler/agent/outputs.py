@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from scheduler.agent.client import Backoff, Client, Refused, ServerAway
+from scheduler.agent.client import Backoff, Client, NotThePortal, Refused, ServerAway
 from scheduler.agent.node.outputs import (
     UnfitOutput,
     holds_something,
@@ -24,6 +25,8 @@ from scheduler.agent.spool import Slot
 from scheduler.wire.outputs import OUTPUT_PART, OutputList, OutputWish
 
 _UNAUTHORISED = (401, 403)
+# So long a portal that was made before this call answers 404; a proxy does for a moment.
+_UNKNOWN_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -76,10 +79,16 @@ class OutputShipper:
                 self._on_done()
 
     def _tell(self, found: OutputList) -> tuple[OutputWish, ...]:
+        unknown_since: float | None = None
         while not self._stopped.is_set():
             try:
                 return self.client.send_outputs(self.fence, self.rank, found).wanted
-            except ServerAway:
+            except ServerAway as problem:
+                is_unknown = isinstance(problem, NotThePortal) and problem.status == 404
+                now = time.monotonic()
+                unknown_since = (unknown_since or now) if is_unknown else None
+                if unknown_since is not None and now - unknown_since >= _UNKNOWN_S:
+                    raise UnfitOutput(f"this portal takes no files: {problem}") from None
                 self._stopped.wait(self._backoff.next_s())
             except Refused as problem:
                 if problem.status not in _UNAUTHORISED:

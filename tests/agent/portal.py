@@ -98,7 +98,8 @@ class Portal:
                 self._say(*answer)
 
             def _say(self, status: int, message: object) -> None:
-                content = encode(message)
+                # What is no message comes from a proxy.
+                content = message if isinstance(message, bytes) else encode(message)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

@@ -75,6 +75,33 @@ def test_an_unwanted_stream_is_no_longer_sent(portal: Portal, agent: Agent, stat
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize(("status", "passes"), [(404, True), (400, True), (413, False)])
+def test_what_a_proxy_says_for_a_moment_ends_no_log(
+    portal: Portal, agent: Agent, status: int, passes: bool
+) -> None:
+    """Only that a message is too large for it will be true again."""
+    order = assignment(STEPS)
+    asked: list[str] = []
+
+    def reload(path: str) -> tuple[int, object] | None:
+        if f"/{order.fence}/log" not in path:
+            return None
+        asked.append(path)
+        return (status, b"<html>no such backend</html>") if len(asked) == 1 else None
+
+    portal.trouble = reload
+    try:
+        portal.assign("alpha", order)
+        if passes:
+            portal.ended("alpha", order.fence)
+            assert portal.logs[order.fence, 0].decode() == WHOLE
+        else:
+            portal.wait_for("alpha", order.fence, AttemptState.ENDED)
+    finally:
+        portal.trouble = None
+    assert (len(asked) > 1) is passes and asked
+
+
 def test_over_the_cap_head_and_tail_are_kept_and_the_gap_is_shown(
     portal: Portal, agents: Any
 ) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 
-from scheduler.agent.node.outputs import list_outputs
+from scheduler.agent import outputs
+from scheduler.agent.client import NotThePortal
+from scheduler.agent.node.outputs import UnfitOutput, list_outputs
+from scheduler.agent.outputs import OutputShipper
 from scheduler.states import EndReason
 from scheduler.wire.codec import encode
 from scheduler.wire.messages import Refusal
-from scheduler.wire.outputs import OUTPUT_PART, OutputList
+from scheduler.wire.outputs import OUTPUT_PART, OutputList, OutputPlan
 from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
@@ -93,6 +98,31 @@ def test_an_upload_goes_on_after_a_refusal_that_passes(
         assert whole(portal, order) == {"zeros": bytes(2_500_000)} and said
     finally:
         portal.trouble = None
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_an_answer_that_is_not_the_portals_is_outlasted_a_while(
+    monkeypatch: pytest.MonkeyPatch, lasts: bool
+) -> None:
+    """A portal that does not know the call says so for ever, a proxy for a moment."""
+    asked: list[float] = []
+
+    def send(fence: int, rank: int, found: OutputList) -> OutputPlan:
+        asked.append(time.monotonic())
+        if lasts or len(asked) < 4:
+            raise NotThePortal(404, "answered 404")
+        return OutputPlan(())
+
+    monkeypatch.setattr(outputs, "_UNKNOWN_S", 0.3 if lasts else 60.0)
+    slot = SimpleNamespace(entry=SimpleNamespace(assignment=SimpleNamespace(fence=7, rank=0)))
+    client = SimpleNamespace(send_outputs=send)
+    shipper = OutputShipper(cast(Any, slot), cast(Any, client), 0.05, lambda: None)
+    if lasts:
+        with pytest.raises(UnfitOutput, match="takes no files"):
+            shipper._tell(OutputList())
+        assert asked[-1] - asked[0] >= 0.3 and len(asked) > 3
+    else:
+        assert shipper._tell(OutputList()) == () and len(asked) == 4
 
 
 def test_a_folder_of_very_many_files_is_not_read_to_its_end(

@@ -47,6 +47,8 @@ def hands(portal: Portal) -> Iterator[list[str]]:
         calls.append(path)
         if len(calls) == 1:
             return 503, Refusal("unavailable", "try again")
+        if len(calls) == 2:
+            return 404, b"<html>a proxy that is just reading its rules</html>"
         return 200, SecretsReply((SecretValue("hub-token", VALUE),))
 
     portal.trouble = answer
@@ -75,7 +77,7 @@ def test_a_secret_is_a_file_and_nowhere_else(
     report, log = portal.outcome(name, order)
     assert report.end_reason == EndReason.EXIT_CODE and report.exit_code == 1, log
     assert log.splitlines() == ["400", "value: ***", "***", "cannot write", "tmpfs", "0"]
-    assert hands == [f"/api/agent/v1/attempts/{order.fence}/secrets"] * 2
+    assert hands == [f"/api/agent/v1/attempts/{order.fence}/secrets"] * 3
     mine = f"-{order.fence}-0"
     wait_until(lambda: not [p for p in os.listdir("/dev/shm") if p.endswith(mine)])
     assert _traces(agent) == []
