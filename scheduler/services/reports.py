@@ -16,6 +16,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import keep_reports, read_log_sizes, settle
+from scheduler.services.calling.possible import possible
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
 from scheduler.services.holding.following import lock_sets_over
@@ -143,7 +144,7 @@ def _sorted_out(
     here = {report.fence: known.get((told.node.pk, report.fence)) for report in told.reports}
     if unknown := {fence for fence, placement in here.items() if placement is None}:
         refuse_attempts_of_others(unknown)
-    for report in told.reports:
+    for report in map(possible, told.reports):
         placement = here[report.fence]
         if placement is None or placement.attempt.state == AttemptState.ENDED:
             if report.state is AttemptState.ENDED:

@@ -105,6 +105,7 @@ def test_lying_inventories_are_refused(client, root, cluster):
         tuple(replace(device, uuid=f"GPU-{n}", index=n) for n in range(1000)),
         (device, replace(device, index=1)),
         (replace(device, memory_mib=-1),),
+        (replace(device, uuid="G" * 97),),
     ):
         reply = call(client, "/enrol", replace(honest, devices=devices))
         assert 400 <= reply.status_code < 500, reply.content

@@ -10,7 +10,10 @@ from django.utils import timezone
 
 from accounts.models import AuditEvent
 from scheduler.models import Job, Node
-from scheduler.states import NodeState
+from scheduler.states import AttemptState, NodeState
+from scheduler.wire.codec import decode
+from scheduler.wire.messages import AttemptReport, SyncReply
+from tests import scenes
 from tests.api.conftest import fields_of, problem_of
 from tests.api.test_agent import REQUEST, call, enrolled  # noqa: F401
 
@@ -91,3 +94,35 @@ def test_a_clock_in_1970_takes_the_node_out_and_changes_no_time(client, enrolled
     node = Node.objects.get(pk=node.pk)
     assert (node.state, node.trouble) == (NodeState.QUARANTINED, "clock_skew")
     assert before <= node.last_seen_at <= timezone.now()
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"exit_code": 2**31}, {"exit_code": 2**31 - 1}),
+        ({"exit_code": -(2**63) + 1}, {"exit_code": 1 - 2**31}),
+        ({"log_size": -1}, {"log_expected": 0}),
+        ({"master_port": 2**40}, {"attempt__master_port": None}),
+        ({"master_port": -1}, {"attempt__master_port": None}),
+        ({"resumed_from": "/x", "resumed_step": -1}, {"attempt__resume_step": None}),
+    ],
+)
+def test_an_impossible_number_costs_no_node_its_call(
+    client,
+    enrolled,
+    alice,
+    project,
+    said,
+    kept,  # noqa: F811
+):
+    """B96: what else it says of that attempt, and of its others, is taken in."""
+    node, secret = enrolled
+    attempt = scenes.start(scenes.submit(alice, project), node)
+    other = scenes.start(scenes.submit(alice, project), node)
+    report = AttemptReport(fence=attempt.pk, rank=0, state=AttemptState.ENDED, **said)
+    reports = (report, AttemptReport(fence=other.pk, rank=0, state=AttemptState.ENDED))
+    reply = call(client, "/sync", replace(REQUEST, reports=reports), secret)
+    assert reply.status_code == 200, reply.content
+    assert set(decode(SyncReply, reply.content).forget) == {attempt.pk, other.pk}
+    assert attempt.placements.values(*kept).get() == kept
+    assert attempt.placements.get().ended_at and other.placements.get().ended_at

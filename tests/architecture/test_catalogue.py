@@ -181,7 +181,13 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
     93: ("used tokens", ((AGENT, "test_enrolment_is_for_once"),)),
     94: ("another node's attempt", ((AGENT, "test_a_node_that_speaks_for_another_is_shut_out"),)),
     95: ("lying inventories", ((AGENT, "test_lying_inventories_are_refused"),)),
-    96: ("ends of no attempt", ((AGENT, "test_ends_of_what_was_never_assigned_change_nothing"),)),
+    96: (
+        "ends of no attempt",
+        (
+            (AGENT, "test_ends_of_what_was_never_assigned_change_nothing"),
+            (CALLERS, "test_an_impossible_number_costs_no_node_its_call"),
+        ),
+    ),
     97: ("odd samples", ((AGENT, "test_odd_samples_are_refused_or_dropped"),)),
     98: (
         "versions",

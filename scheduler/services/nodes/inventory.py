@@ -16,6 +16,7 @@ from scheduler.wire.messages import DeviceFacts, HostFacts
 # Cards, and seven instances on each of sixteen.
 MAX_DEVICES = 128
 _MAX_MIB = 2**40
+_MAX_UUID = 96
 # What a node's word changes of a device that is known: `_facts`.
 _WRITTEN = (
     *("node", "index", "model", "memory_mib", "link_group", "is_simulated", "is_present"),
@@ -48,10 +49,12 @@ def store_devices(node: Node, devices: Sequence[DeviceFacts], *, now: datetime) 
         raise Invalid("Two devices have the same UUID.", field="devices")
     for device in devices:
         sound = device.uuid and device.model and 0 < device.memory_mib < _MAX_MIB
+        sound = sound and len(device.uuid) <= _MAX_UUID
         sound = sound and 1 <= device.milli <= WHOLE_MILLI and device.uuid != device.parent
         if not sound or not 0 <= device.index < 1024:
             raise Invalid(
-                f"Device {device.uuid or device.index} is not plausible.", field="devices"
+                f"Device {device.uuid[:_MAX_UUID] or device.index} is not plausible.",
+                field="devices",
             )
     foreign = (
         Device.objects.filter(uuid__in=uuids)
