@@ -109,11 +109,11 @@ def test_a_clock_in_1970_takes_the_node_out_and_changes_no_time(client, enrolled
 )
 def test_an_impossible_number_costs_no_node_its_call(
     client,
-    enrolled,
+    enrolled,  # noqa: F811
     alice,
     project,
     said,
-    kept,  # noqa: F811
+    kept,
 ):
     """B96: what else it says of that attempt, and of its others, is taken in."""
     node, secret = enrolled

@@ -141,6 +141,17 @@ def test_only_the_node_at_work_is_handed_the_values(alice, lead, project, cluste
         "data-key": "of the project too",
     }
     assert Secret.objects.filter(used_at=None).count() == 1
+    assert hand_secrets(node=node, fence=attempt.pk) == handed
+    noted = AuditEvent.objects.get(action="secret.hand")
+    assert (noted.subject_kind, noted.subject_id) == ("job", str(job.pk))
+    assert noted.team_id == project.team_id and noted.actor_id is None
+    assert json.loads(noted.after) == {
+        "attempt": attempt.pk,
+        "rank": 0,
+        "node": node.name,
+        "names": ["hub-token", "data-key"],
+    }
+    assert "of alice" not in noted.after and "of the project" not in noted.after
     Secret.objects.filter(name="data-key").delete()
     with pytest.raises(Conflict, match="data-key was deleted"):
         hand_secrets(node=node, fence=attempt.pk)

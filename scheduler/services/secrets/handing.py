@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.models import Project, User
+from accounts.models import AuditEvent, Project, User
+from accounts.services.audit import record, subject_of, written
 from scheduler.models import Job, MeantSecrets, Node, Placement, Secret
 from scheduler.services.errors import Conflict, NotFound
 from scheduler.services.secrets.cipher import Unsealable, unseal
@@ -19,6 +21,7 @@ from scheduler.wire.secrets import SecretsReply, SecretValue
 
 # Running too: the first rank may have begun before the last one's node asks.
 _HANDED = (AttemptState.ASSIGNED, AttemptState.STARTING, AttemptState.RUNNING)
+_HAND = "secret.hand"
 
 
 def secret_problems(actor: User, project: Project, names: Sequence[str]) -> list[SpecProblem]:
@@ -51,16 +54,19 @@ def note_meant(actor: User, jobs: Iterable[Job]) -> None:
     MeantSecrets.objects.bulk_create(rows)
 
 
+@transaction.atomic
 def hand_secrets(*, node: Node, fence: int, now: datetime | None = None) -> SecretsReply:
     """The values for an attempt that this node is about to start.
 
     Those that the submit meant: a person's own, if there was one then, before the project's of the
-    same name. Raises NotFound for another node's attempt, Conflict for one that is over or whose
-    secrets are gone.
+    same name. Their names go into the audit, once for each attempt and rank. Raises NotFound for
+    another node's attempt, Conflict for one that is over or whose secrets are gone.
     """
     placement = (
         Placement.objects.select_related("attempt__job__project__team", "attempt__job__owner")
         .filter(node=node, attempt_id=fence, ended_at__isnull=True)
+        # Asked again while the first answer is on its way: one of the two notes it.
+        .select_for_update(of=("attempt",), no_key=True)
         .first()
     )
     if placement is None:
@@ -84,9 +90,21 @@ def hand_secrets(*, node: Node, fence: int, now: datetime | None = None) -> Secr
                 code="secret_gone",
             ) from None
         values.append(SecretValue(name, value))
+    now = now or timezone.now()
     used = [secret.pk for secret in known.values()]
-    Secret.objects.filter(pk__in=used).update(used_at=now or timezone.now())
+    Secret.objects.filter(pk__in=used).update(used_at=now)
+    _note_handed(placement, node, names, now)
     return SecretsReply(tuple(values))
+
+
+def _note_handed(placement: Placement, node: Node, names: Sequence[str], now: datetime) -> None:
+    job = placement.attempt.job
+    after = {"attempt": placement.attempt_id, "rank": placement.rank, "node": node.name}
+    after |= {"names": list(names)}
+    subject = subject_of(job)
+    noted = AuditEvent.objects.filter(subject_kind=subject.kind, subject_id=subject.id)
+    if not noted.filter(action=_HAND, after=written(after)).exists():
+        record(None, _HAND, subject, after=after, now=now)
 
 
 def _meant(job: Job, names: Sequence[str]) -> dict[str, Secret]:
