@@ -81,6 +81,13 @@ def test_the_tests_that_hold_what_is_promised_are_there():
     assert len(named) > 80 and missing == []
 
 
+@pytest.mark.parametrize("text", ["README.md", "templates/help/help.html"])
+def test_who_writes_a_program_is_told_what_is_not_promised_and_what_helps(text):
+    set_for_jobs = text_of(Path("scheduler/agent/setup/environment.py"))
+    for name in ("TRAINYARD_JOB_ID", "TRAINYARD_ATTEMPT", "TRAINYARD_FENCE"):
+        assert f'"{name}"' in set_for_jobs and name in text_of(Path(text)), name
+
+
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
 def test_locks_carry_hashes_and_no_address(lock):
     text = text_of(Path(lock))
