@@ -37,6 +37,7 @@ WORDS: Mapping[str, str] = {
     "enrolled": "Enrolled",
     "enrolled_again": "Enrolled again",
     "log_conflict": "Sent other bytes of a log than before; what was stored stays",
+    "identity_copied": "Two machines speak in its name",
     "placed": "Place told",
     "labelled": "Labels told",
     "drain": "Drain asked for",

@@ -14,6 +14,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.inbox.operating import tell_of_trouble
 from scheduler.services.rows.adding import add_objects, add_rows
 
 
@@ -85,7 +86,8 @@ def record_node_event(
     to: str = "",
     detail: str = "",
 ) -> None:
-    """One line of the node's history; what a person did goes into the audit too."""
+    """One line of the node's history; what a person did goes into the audit too, and of what
+    nobody did operators are told if it is trouble."""
     NodeEvent.objects.create(
         node=node,
         at=now,
@@ -106,6 +108,8 @@ def record_node_event(
             reason=detail,
             now=now,
         )
+    else:
+        tell_of_trouble(node, kind, detail, now=now)
 
 
 def record_node_moves(

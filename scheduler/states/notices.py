@@ -20,6 +20,7 @@ class NoticeKind(StrEnum):
     SESSION_IDLE = "session_idle"
     MONTH_CLOSE = "month_close"
     PROMISE_BROKEN = "promise_broken"
+    NODE_TROUBLE = "node_trouble"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,13 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         "Promise broken",
         "The nightly check found that Trainyard broke a promise of its own; for operators.",
         "failed",
+        True,
+    ),
+    NoticeKind.NODE_TROUBLE: NoticeRule(
+        "Node in trouble",
+        "A node was lost or copied, a log of it was sent twice and differently, or it or a GPU of "
+        "it went out of service by itself; for operators.",
+        "unreachable",
         True,
     ),
 }
