@@ -27,9 +27,20 @@ from portal.api.operations import ApiView
 from portal.api.shapes import viewer_of
 from portal.outages import is_database_behind
 from scheduler.selectors.cluster import pool_summaries
-from scheduler.selectors.health import Pulse, has_scheduler, read_pulse
+from scheduler.selectors.health import Lags, Pulse, has_scheduler, read_lags, read_pulse
 
 BROKER_TIMEOUT_S = 0.5
+# By field of Lags.
+_OF_LAGS = {
+    "oldest_job_s": ("oldest_queued_job_seconds", "Age of the job that waits longest."),
+    "mail_s": ("mail_backlog_seconds", "Age of the oldest mail that is not sent."),
+    "webhook_s": ("webhook_backlog_seconds", "Age of the oldest news not sent to a webhook."),
+    "log_bytes": ("log_bytes_behind", "Bytes that ranks have ended with and that are not here."),
+    "quarantined_gpus": ("gpus_quarantined", "GPUs out of service."),
+    "clock_off_s": ("clock_skew_max_seconds", "How far a node's clock is off at most."),
+    "checked_at": ("invariants_checked_timestamp_seconds", "Last look at the invariants; 0: none."),
+    "broken": ("invariants_broken", "Promises found broken by it."),
+}
 
 
 @require_safe
@@ -87,15 +98,16 @@ class Metrics(ApiView):
         if not is_operator(viewer):
             raise PermissionDenied("Metrics are for operators.")
         registry = CollectorRegistry()
-        registry.register(_Gauges(viewer, read_pulse(now=timezone.now())))
+        now = timezone.now()
+        registry.register(_Gauges(viewer, read_pulse(now=now), read_lags(now=now)))
         return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
     get.scope = "nodes:read"  # type: ignore[attr-defined]
 
 
 class _Gauges(Collector):
-    def __init__(self, viewer: User, pulse: Pulse) -> None:
-        self._viewer, self._pulse = viewer, pulse
+    def __init__(self, viewer: User, pulse: Pulse, lags: Lags) -> None:
+        self._viewer, self._pulse, self._lags = viewer, pulse, lags
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         pulse = self._pulse
@@ -120,6 +132,8 @@ class _Gauges(Collector):
             "Duration of the last scheduling cycle that did something.",
             pulse.last_cycle_ms / 1000,
         )
+        for field, (name, about) in _OF_LAGS.items():
+            yield GaugeMetricFamily(f"trainyard_{name}", about, getattr(self._lags, field))
         yield GaugeMetricFamily("trainyard_broker_up", "1 if the broker answers.", broker_answers())
 
 

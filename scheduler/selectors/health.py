@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, F, FloatField, Max, Min, QuerySet, Subquery, Sum, Value
+from django.db.models.functions import Abs
 
-from scheduler.models import CycleRecord, Job, Node, SchedulerLease
-from scheduler.states import JobState, NodeState
+from accounts.models import User
+from scheduler.models import (
+    CycleRecord,
+    Delivery,
+    Device,
+    InvariantCheck,
+    Job,
+    Node,
+    OutboundMail,
+    Placement,
+    SchedulerLease,
+)
+from scheduler.states import LIVE_ATTEMPT_STATES, DeviceHealth, JobState, NodeState
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +53,70 @@ def read_pulse(*, now: datetime) -> Pulse:
         has_scheduler=has_scheduler(now=now),
         last_cycle_ms=last or 0.0,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """What is behind, in seconds, bytes and numbers; 0 where nothing is.
+
+    `log_bytes`: of ranks that have ended and whose log is not all here. `checked_at`: the last look
+    at the invariants, in seconds since 1970; 0 before the first. `broken`: what it found.
+    """
+
+    oldest_job_s: float
+    mail_s: float
+    webhook_s: float
+    log_bytes: int
+    quarantined_gpus: int
+    clock_off_s: float
+    checked_at: float
+    broken: int
+
+
+def read_lags(*, now: datetime) -> Lags:
+    """One statement, however much there is. Raises the database's own error."""
+    wanted = _figures()
+    # Anybody's row: there is one wherever somebody may ask.
+    read = User.objects.order_by("pk").annotate(**wanted).values(*wanted)[0]
+
+    def age_s(name: str) -> float:
+        since = read[name]
+        return max(0.0, (now - since).total_seconds()) if since else 0.0
+
+    return Lags(
+        oldest_job_s=age_s("job_"),
+        mail_s=age_s("mail_"),
+        webhook_s=age_s("webhook_"),
+        log_bytes=int(read["logs_"] or 0),
+        quarantined_gpus=int(read["gpus_"] or 0),
+        clock_off_s=float(read["clock_"] or 0.0),
+        checked_at=read["at_"].timestamp() if read["at_"] else 0.0,
+        broken=int(read["broken_"] or 0),
+    )
+
+
+def _figures() -> dict[str, Subquery]:
+    unsent: dict[str, Any] = {"sent_at__isnull": True, "given_up_at__isnull": True}
+    going = Delivery.objects.filter(**unsent, webhook__paused_at__isnull=True)
+    logs = Placement.objects.filter(
+        attempt__state__in=LIVE_ATTEMPT_STATES, log_expected__gt=F("log_size")
+    )
+    nodes = Node.objects.exclude(state=NodeState.RETIRED)
+    gpus = Device.objects.filter(is_present=True, in_service=True, node__in=nodes)
+    checks = InvariantCheck.objects.order_by("-pk")
+    return {
+        "job_": _one(Job.objects.filter(state=JobState.QUEUED), Min("queued_at")),
+        "mail_": _one(OutboundMail.objects.filter(**unsent), Min("created_at")),
+        "webhook_": _one(going, Min("created_at")),
+        "logs_": _one(logs, Sum(F("log_expected") - F("log_size"))),
+        "gpus_": _one(gpus.filter(health=DeviceHealth.QUARANTINED), Count("pk")),
+        "clock_": _one(nodes, Max(Abs("clock_skew_s"), output_field=FloatField())),
+        "at_": Subquery(checks.values("at")[:1]),
+        "broken_": Subquery(checks.values("broken")[:1]),
+    }
+
+
+def _one(rows: QuerySet[Any], figure: Any) -> Subquery:
+    """A figure of all these rows, as a part of another statement."""
+    grouped = rows.order_by().annotate(all_=Value(1)).values("all_")
+    return Subquery(grouped.annotate(figure_=figure).values("figure_"))

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
-from django.db import OperationalError
+from datetime import timedelta
 
+import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from scheduler.models import (
+    Delivery,
+    Device,
+    InvariantCheck,
+    Job,
+    Node,
+    OutboundMail,
+    Webhook,
+)
 from scheduler.selectors import health as selectors
 from tests import scenes
 from tests.api.conftest import problem_of
@@ -55,3 +68,62 @@ def test_metrics_are_for_operators(client, program, alice, operator, cluster, pr
     assert 'trainyard_jobs{state="queued"} 1.0' in text
     assert 'trainyard_gpus_total{pool="default"} 4.0' in text
     assert 'trainyard_gpus_free{pool="default"} 4.0' in text
+
+
+def gauges(reply) -> dict[str, float]:
+    lines = [line for line in reply.content.decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+LAGS = {
+    "trainyard_oldest_queued_job_seconds": 300.0,
+    "trainyard_mail_backlog_seconds": 200.0,
+    "trainyard_webhook_backlog_seconds": 100.0,
+    "trainyard_log_bytes_behind": 90.0,
+    "trainyard_gpus_quarantined": 2.0,
+    "trainyard_clock_skew_max_seconds": 7.5,
+    "trainyard_invariants_broken": 3.0,
+}
+
+
+def test_metrics_tell_what_is_behind(
+    client, program, operator, alice, cluster, project, django_assert_num_queries
+):
+    headers = program(operator, ["nodes:read"]).headers
+    client.get("/metrics", **headers)
+    with CaptureQueriesContext(connection) as before:
+        calm = gauges(client.get("/metrics", **headers))
+    assert {name: calm[name] for name in LAGS} == dict.fromkeys(LAGS, 0.0)
+    assert calm["trainyard_invariants_checked_timestamp_seconds"] == 0.0
+
+    now, node = timezone.now(), cluster.node(1)
+    job = scenes.submit(alice, project)
+    scenes.submit(alice, project)
+    attempt = scenes.start(scenes.submit(alice, project), node)
+    attempt.placements.update(log_expected=100, log_size=10)
+    Job.objects.filter(pk=job.pk).update(queued_at=now - timedelta(seconds=300))
+    Job.objects.exclude(pk=job.pk).update(queued_at=now)
+    for age, sent_at in ((200, None), (100, None), (900, now)):
+        OutboundMail.objects.create(
+            key=f"m{age}", person=alice, subject="a", text="a", not_before=now, sent_at=sent_at,
+            created_at=now - timedelta(seconds=age),
+        )  # fmt: skip
+    for age, paused_at in ((100, None), (800, now)):
+        hook = Webhook.objects.create(
+            url=f"https://{age}.example.org", sealed=b"", since=now, created_at=now,
+            paused_at=paused_at,
+        )  # fmt: skip
+        Delivery.objects.create(
+            webhook=hook, key="d", kind="budget", body="{}", not_before=now,
+            created_at=now - timedelta(seconds=age),
+        )  # fmt: skip
+    Device.objects.filter(node=node).update(health="quarantined")
+    Node.objects.filter(pk=node.pk).update(clock_skew_s=-7.5)
+    InvariantCheck.objects.create(at=now, took_s=1.0, is_whole=True, broken=3)
+    with django_assert_num_queries(len(before)):
+        found = gauges(client.get("/metrics", **headers))
+    # Ages have gone on since.
+    late = {name: 20 * name.endswith(("job_seconds", "backlog_seconds")) for name in LAGS}
+    assert all(0 <= found[name] - figure <= late[name] for name, figure in LAGS.items()), found
+    checked = found["trainyard_invariants_checked_timestamp_seconds"]
+    assert checked == pytest.approx(now.timestamp(), abs=1)
