@@ -7,7 +7,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
+from django.core.management import get_commands
+from django.urls import resolve
 
+from portal.cli.__main__ import app
 from tests.architecture.sources import ROOT, text_of, tracked
 
 _READS = re.compile(
@@ -86,6 +90,52 @@ def test_who_writes_a_program_is_told_what_is_not_promised_and_what_helps(text):
     set_for_jobs = text_of(Path("scheduler/agent/setup/environment.py"))
     for name in ("TRAINYARD_JOB_ID", "TRAINYARD_ATTEMPT", "TRAINYARD_FENCE"):
         assert f'"{name}"' in set_for_jobs and name in text_of(Path(text)), name
+
+
+_RUNBOOKS = Path("deploy/RUNBOOKS.md")
+
+
+def _group(command: typer.core.TyperCommand | typer.core.TyperGroup) -> set[str]:
+    return set(getattr(command, "commands", {}))
+
+
+def test_runbooks_name_only_commands_that_exist():
+    codes = re.findall(r"`([^`]+)`", text_of(_RUNBOOKS))
+    top = typer.main.get_command(app)
+    known = set(get_commands())
+    asked = [code.split() for code in codes if code.split()[0] in ("trainyard", "manage.sh")]
+    assert len(asked) > 25
+    for program, *words in asked:
+        if program == "manage.sh":
+            assert not words or words[0] in known, words
+        elif words:
+            assert words[0] in _group(top), words
+            inner = _group(top.commands[words[0]])
+            assert not inner or len(words) == 1 or words[1] in inner, words
+            last = top.commands[words[0]]
+            last = last.commands[words[1]] if inner and len(words) > 1 else last
+            options = {name for one in last.params for name in one.opts}
+            assert {word for word in words if word.startswith("--")} <= options, words
+
+
+def test_runbooks_name_only_pages_and_figures_that_exist():
+    text = text_of(_RUNBOOKS)
+    pages = re.findall(r"`(?:POST )?(/[a-z/0-9]+/(?:NAME/)?)`", text)
+    assert len(set(pages)) > 10
+    for page in pages:
+        if not page.startswith("/usr/"):
+            resolve(page)
+    figures = set(re.findall(r"`trainyard_(\w+)", text))
+    told = text_of(Path("portal/api/health.py"))
+    assert len(figures) >= 4 and all(figure in told for figure in figures)
+    variables = set(re.findall(r"`(TRAINYARD_[A-Z_]+|DATABASE_URL)`", text))
+    assert variables and variables <= described_variables()
+
+
+def test_runbooks_are_those_that_were_asked_for_and_are_found():
+    assert len(re.findall(r"^## ", text_of(_RUNBOOKS), re.M)) == 10
+    assert "RUNBOOKS.md" in text_of(Path("deploy/README.md"))
+    assert str(_RUNBOOKS) in text_of(Path("templates/ops/health.html"))
 
 
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
