@@ -235,11 +235,12 @@ class Attempt:
             send(self.supervisor, signal.SIGUSR1)
 
     def drop(self) -> bool:
-        """Stop it because the server does not list it any more; False when it is stopping."""
-        if self.end is not None or self.is_stopping():
+        """Kill it because the server does not list it any more: another copy may run by now, and
+        nobody would go on from what it saved. False when that was ordered before."""
+        order = self.stop_order
+        if self.end is not None or (order is not None and order.grace_s <= 0):
             return False
-        detail = "the server no longer lists this attempt"
-        self.order_stop(EndReason.NODE_LOST, self.assignment.launch.stop_grace_s, detail)
+        self.order_stop(EndReason.NODE_LOST, 0, "the server no longer lists this attempt")
         return True
 
     def report(self, *, with_patch: bool = True) -> AttemptReport:

@@ -27,10 +27,11 @@ class Step(IntEnum):
     RECORD = 6
     RECONSIDER = 7
     TELL = 8
+    KEEP_OUT = 9
     # Rows of nodes are locked last of all, in the order of their ids, and changed then.
-    LOCK_NODES = 9
-    CALL_NODES = 10
-    HEAR_NODES = 11
+    LOCK_NODES = 10
+    CALL_NODES = 11
+    HEAR_NODES = 12
 
 
 _Key = tuple[Step, Callable[..., object], tuple[tuple[str, Any], ...]]

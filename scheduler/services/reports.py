@@ -18,8 +18,9 @@ from scheduler.services import transitions
 from scheduler.services.attempts import keep_reports, read_log_sizes, settle
 from scheduler.services.calling.possible import possible
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
-from scheduler.services.gathering import gathering
+from scheduler.services.gathering import Step, afterwards, gathering
 from scheduler.services.holding.following import lock_sets_over
+from scheduler.services.nodes.devices.given_up import keep_out
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.updating import update_row
 from scheduler.services.timeline.releasing import release_devices
@@ -37,9 +38,10 @@ _TOLD = (
     "ended_at",
     "ran_until",
     "checkpoint_pending",
+    "ran_told_at",
     *(
         f"attempt__{name}"
-        for name in "state master_port assigned_at code_commit checkpoint_step".split()
+        for name in "job state master_port assigned_at code_commit checkpoint_step".split()
     ),
     *(f"attempt__{name}" for name in "checkpoint_problem resume_from resume_step".split()),
     "attempt__resume_problem",
@@ -125,10 +127,12 @@ def report_together(told: Sequence[Told], *, now: datetime) -> list[set[int]]:
         over, new = _sorted_out(one, known, now)
         forget.append(over)
         news += ((one, report) for report in new)
-    if not news:
-        return forget
+    ended = set[int]()
     with gathering():
-        ended = _take_in(sorted(news, key=lambda one: one[1].fence), now)
+        if run_on := _given_up_and_alive(told, known):
+            afterwards(Step.KEEP_OUT, keep_out, run_on, now=now)
+        if news:
+            ended = _take_in(sorted(news, key=lambda one: one[1].fence), now)
     for one, over in zip(told, forget, strict=True):
         is_over = (report.fence for report in one.reports if report.state is AttemptState.ENDED)
         over |= ended.intersection(is_over)
@@ -154,6 +158,19 @@ def _sorted_out(
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
     return forget, news
+
+
+def _given_up_and_alive(
+    told: Sequence[Told], known: Mapping[tuple[int, int], Placement]
+) -> list[Placement]:
+    """Ranks that ended here without their node's word, of which it says now that they run."""
+    alive = [
+        known.get((one.node.pk, report.fence))
+        for one in told
+        for report in one.reports
+        if report.state is not AttemptState.ENDED
+    ]
+    return [one for one in alive if one and one.ended_at is not None and one.ran_told_at is None]
 
 
 def _is_news(placement: Placement, report: AttemptReport) -> bool:

@@ -269,7 +269,7 @@ class Assignment:
 class SyncReply:
     """The complete truth for this node at `revision`.
 
-    What runs and is neither in `assignments` nor in `kept` must be stopped. `kept`: reported by the
+    What runs and is neither in `assignments` nor in `kept` must be killed. `kept`: reported by the
     request, go on as told. `forget`: end and log are stored. `check`: devices to try out.
     `next_token`: to be written down, then used, which makes it the node's.
     """

@@ -17,6 +17,7 @@ from scheduler.wire.messages import (
     PROTOCOL,
     Assignment,
     AttemptReport,
+    DeviceCheck,
     DeviceFacts,
     SyncReply,
     SyncRequest,
@@ -158,6 +159,8 @@ class SimNode:
     slots: dict[int, Slot] = field(default_factory=dict)
     forgotten: set[int] = field(default_factory=set)
     plans: list[tuple[float, int]] = field(default_factory=list)
+    # Devices that the server wants to have tried out; all pass.
+    asked: tuple[str, ...] = ()
 
     def request(self, now: datetime) -> SyncRequest:
         """What the agent says now."""
@@ -172,6 +175,7 @@ class SimNode:
             reports=tuple(slot.report(self.ahead_s) for slot in self.slots.values()),
             # The first node's agent is an older one.
             takes_kept=self.row.name != "n1",
+            checks=tuple(DeviceCheck(uuid, True) for uuid in self.asked),
         )
         if not self.is_introduced:
             request = replace(request, devices=self.devices, troubles=())
@@ -181,6 +185,7 @@ class SimNode:
         """The answer to a call made at `sent_at`."""
         self.is_introduced = True
         self.contact_at = max(self.contact_at, sent_at)
+        self.asked = reply.check
         for slot in self.slots.values():
             if slot.end is not None and slot.ended_at is not None and slot.ended_at < sent_at:
                 slot.saved.read_back()
@@ -198,7 +203,8 @@ class SimNode:
         wanted |= set(reply.kept)
         for fence, slot in self.slots.items():
             if fence not in wanted and slot.accepted_at < sent_at:
-                self._stop(slot, EndReason.NODE_LOST, 30, now)
+                # The first node's agent is an older one, which gives it its time to stop in.
+                self._stop(slot, EndReason.NODE_LOST, 30 if self.row.name == "n1" else 0, now)
 
     def _bring_to(self, order: Assignment, now: float) -> None:
         slot = self.slots.get(order.fence)

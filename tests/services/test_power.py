@@ -8,12 +8,16 @@ import pytest
 
 from accounts.models import AuditEvent
 from scheduler.conf import load_conf
-from scheduler.models import Allocation
+from scheduler.loop.cycle import Scheduler
+from scheduler.models import Allocation, SchedulerLease
 from scheduler.services import reaping
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.nodes.devices.by_hand import return_device
 from scheduler.services.nodes.power import say_node_is_off
+from scheduler.states import EndReason
+from scheduler.wire.messages import DeviceCheck
 from tests import scenes
-from tests.scenes import NOON, at, running, start, submit, sync
+from tests.scenes import NOON, at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +62,60 @@ def test_two_operators_give_a_silent_node_up_at_once(silent, root, operator, ali
     assert sync(node, running(attempt), now=at(90)).assignments == ()
     with pytest.raises(Conflict):
         off(operator, node, after_s=91)
+
+
+def test_nothing_starts_beside_a_program_whose_node_was_called_off_wrongly(silent, root, operator):
+    """The node serves again at once, the GPU once its program has ended and it passed a check."""
+    node, job, attempt = silent
+    off(operator, node)
+    off(root, node, after_s=61)
+    SchedulerLease.objects.update(expires_at=NOON)
+    scheduler = Scheduler(holder="test")
+    held = attempt.placements.get().allocations.get().device
+    uuids, others = [held.uuid], node.devices.exclude(pk=held.pk)
+    others.update(health="failed")
+
+    def free(now):
+        scheduler.run_cycle(now)
+        held.refresh_from_db()
+        return job.attempts.count() > 1
+
+    assert sync(node, running(attempt), now=at(90)).check == ()
+    node.refresh_from_db()
+    assert node.state == "ready" and not free(at(91))
+    assert (held.health, held.trouble) == ("quarantined", "not_released")
+    assert f"job #{job.pk} was given up" in held.health_reason
+    # Neither time nor an answer to a check of before, nor the node's word on troubles change that.
+    passed = (DeviceCheck(held.uuid, True),)
+    assert sync(node, running(attempt), now=at(92), checks=passed).check == ()
+    assert sync(node, running(attempt), now=at(400), troubles=()).check == ()
+    assert not free(at(401))
+    # An operator who returns it is not right.
+    return_device(actor=root, device=held, now=at(402))
+    sync(node, running(attempt), now=at(403))
+    assert not free(at(404))
+    over = ended(attempt, started_at=at(1).timestamp(), ended_at=at(500).timestamp())
+    assert list(sync(node, over, now=at(505)).check) == uuids and not free(at(506))
+    # What was under way since before is old news.
+    sync(node, running(attempt), now=at(507))
+    sync(node, over, now=at(508), checks=passed)
+    assert free(at(509))
+    kinds = node.events.filter(kind__startswith="device_").order_by("pk")
+    assert list(kinds.values_list("kind", flat=True)) == [
+        *("device_quarantined", "device_returned") * 2
+    ]
+
+
+def test_a_rank_that_never_began_keeps_its_gpu_for_a_while_only(silent, root, operator):
+    """Its end tells of no time that it ran; a late word of it does not keep the GPU for ever."""
+    node, _, attempt = silent
+    off(operator, node)
+    off(root, node, after_s=61)
+    over = ended(attempt, exit_code=None, reason=EndReason.SETUP_FAILED)
+    sync(node, over, now=at(90))
+    sync(node, running(attempt), now=at(91))
+    assert node.devices.filter(health="quarantined").count() == 1
+    assert len(sync(node, over, now=at(160)).check) == 1
 
 
 def test_what_was_said_ends_with_the_nodes_own_word(silent, root, operator):

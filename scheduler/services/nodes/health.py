@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef, Q
@@ -217,10 +217,12 @@ def _return_node(node: Node, now: datetime) -> None:
         heed_own_trouble(node, now=now)
 
 
-def due_checks(node: Node, *, now: datetime) -> tuple[str, ...]:
-    """Devices that the node should try out now: nobody holds them."""
+def due_checks(node: Node, *, now: datetime, alive: Collection[int] = ()) -> tuple[str, ...]:
+    """Devices that the node should try out now: nobody holds them, nor is there a program on them
+    of an attempt that the node says is `alive` (fences), given up or not."""
     here = Q(device=OuterRef("pk")) | Q(device__parent=OuterRef("pk"))
-    held = Allocation.objects.filter(here, released_at__isnull=True)
+    used = Q(released_at__isnull=True) | Q(placement__attempt__in=alive, placement__node=node)
+    held = Allocation.objects.filter(here & used)
     waiting = Device.objects.filter(~Exists(held), node=node, is_present=True, check_at__lte=now)
     return tuple(waiting.order_by("index").values_list("uuid", flat=True))
 

@@ -61,11 +61,12 @@ def standings(node_ids: Iterable[int]) -> dict[int, Standing]:
 @dataclass(frozen=True, slots=True)
 class Known:
     """Fence and rank of what a node reports; `is_kept`: of what goes on the fence is enough;
-    `takes_token`: its agent would take another token."""
+    `takes_token`: its agent would take another token; `alive`: fences that have not ended there."""
 
     ranks: frozenset[tuple[int, int]] = frozenset()
     is_kept: bool = False
     takes_token: bool = False
+    alive: frozenset[int] = frozenset()
 
 
 NOTHING = Known()
@@ -74,7 +75,9 @@ NOTHING = Known()
 def known_to(request: SyncRequest) -> Known:
     """What the node knows by its own word."""
     ranks = frozenset((report.fence, report.rank) for report in request.reports)
-    return Known(ranks, request.takes_kept, request.takes_token)
+    states = {report.fence: report.state for report in request.reports}
+    alive = frozenset(fence for fence, state in states.items() if state != AttemptState.ENDED)
+    return Known(ranks, request.takes_kept, request.takes_token, alive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,9 @@ def replies_at(asked: Sequence[Asked], *, now: datetime) -> list[SyncReply]:
             # What has ended since is told no more.
             assignments=tuple(assignments[pk] for _, pk in told if pk in assignments),
             forget=tuple(sorted(one.forget)),
-            check=due_checks(one.node, now=now) if one.node.has_checks else (),
+            check=(
+                due_checks(one.node, now=now, alive=one.known.alive) if one.node.has_checks else ()
+            ),
             kept=tuple(kept),
             next_token=_next_token(one),
         )
