@@ -103,7 +103,8 @@ class Placement(models.Model):
     """An attempt's share of one node: rank, what it reported last, and how much log arrived.
 
     `state` is the node's last word about its rank. `log_size` bytes are durable; the rank's end
-    is complete once they reach `log_expected` and no checkpoint is still being read there.
+    is complete once they reach `log_expected` and no checkpoint is still being read there. More may
+    come after the attempt's end, of which nothing but readers of the log hear.
     `log_pruned_at`: its log is no longer kept, and counts as empty. `ran_until`: when its program
     ended by the node's word, which came at `ran_told_at`, perhaps long after `ended_at`; written
     once. `left_since`: when the instance of its node that was given the rank was heard last, where

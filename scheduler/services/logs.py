@@ -21,6 +21,7 @@ from scheduler.services.attempts import end_attempt, locked_live_attempt, settle
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
 from scheduler.services.history import record_node_event
 from scheduler.services.holding.following import lock_sets_over
+from scheduler.services.kept.late_logs import takes_more
 from scheduler.services.preempting.ordering import UNREAD_S
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
@@ -42,7 +43,8 @@ def append_log(
     3. The bytes are stored first, then the row and the size in one transaction whose guard is the
        old size: of two racing appends one wins and the other's object is unused. Names are of
        contents, so that a late and shorter one never takes the place of what was acknowledged.
-    4. The last byte may be what the attempt's end was waiting for.
+    4. The last byte may be what the attempt's end was waiting for. One that ended without them
+       stays as it ended: they are for those who read the log.
 
     Raises NotFound, LogGap, Conflict (`log_closed`, `log_full`, `log_conflict`) or Invalid.
     """
@@ -63,7 +65,7 @@ def append_log(
     fresh = body[size - offset :]
     if not fresh:
         return LogAck(size=size)
-    if placement.attempt.state == AttemptState.ENDED:
+    if placement.attempt.state == AttemptState.ENDED and not takes_more(placement, now):
         raise Conflict("The attempt has ended; its log is closed.", code="log_closed")
     fresh = _within_cap(fresh, size)
     digest = hashlib.sha256(fresh).hexdigest()
@@ -143,9 +145,8 @@ def _append(placement: Placement, path: str, fresh: bytes, digest: str, now: dat
     attempt = locked_live_attempt(placement.attempt_id) if is_over else None
     lines = fresh.count(b"\n")
     size, first_line = placement.log_size, placement.log_lines + 1
-    grown = Placement.objects.filter(pk=placement.pk, log_size=size).update(
-        log_size=size + len(fresh), log_lines=placement.log_lines + lines
-    )
+    mine = Placement.objects.filter(pk=placement.pk, log_size=size, log_pruned_at__isnull=True)
+    grown = mine.update(log_size=size + len(fresh), log_lines=placement.log_lines + lines)
     if not grown:
         placement.refresh_from_db()
         return LogAck(size=placement.log_size)
@@ -174,7 +175,7 @@ def _append(placement: Placement, path: str, fresh: bytes, digest: str, now: dat
 
 def finish_undrained(*, now: datetime) -> int:
     """Ended attempts whose log no longer arrives, or whose last checkpoint was never read, end all
-    the same, and say so: their nodes keep nothing of them then.
+    the same, and say so. What comes of a log later is still taken.
     """
     patience = timedelta(seconds=load_conf().log_drain_s)
     still_read = Placement.objects.filter(

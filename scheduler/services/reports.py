@@ -12,7 +12,6 @@ from django.db.models.functions import Coalesce
 
 from accounts.services.audit import record
 from accounts.statements import BuiltOnce
-from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import keep_reports, read_log_sizes, settle
@@ -20,6 +19,7 @@ from scheduler.services.calling.possible import possible
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import Step, afterwards, gathering
 from scheduler.services.holding.following import lock_sets_over
+from scheduler.services.kept.late_logs import is_awaited, note_size, told_size
 from scheduler.services.nodes.devices.given_up import keep_out
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.updating import update_row
@@ -31,20 +31,11 @@ from scheduler.wire.messages import AttemptReport
 _MAX_PATCH = 256 * 1024
 # What decides whether a report is news.
 _TOLD = (
-    "node",
-    "attempt",
-    "rank",
-    "reported",
-    "ended_at",
-    "ran_until",
-    "checkpoint_pending",
-    "ran_told_at",
-    *(
-        f"attempt__{name}"
-        for name in "job state master_port assigned_at code_commit checkpoint_step".split()
-    ),
-    *(f"attempt__{name}" for name in "checkpoint_problem resume_from resume_step".split()),
-    "attempt__resume_problem",
+    *"node attempt rank reported ended_at ran_until ran_told_at".split(),
+    *"log_size log_expected log_pruned_at checkpoint_pending".split(),
+    *(f"attempt__{name}" for name in "job state master_port assigned_at ended_at".split()),
+    *(f"attempt__{name}" for name in "code_commit checkpoint_step checkpoint_problem".split()),
+    *(f"attempt__{name}" for name in "resume_from resume_step resume_problem".split()),
 )
 # Large, and of no account for what follows from a report; read all the same where they are asked.
 _UNREAD = ("standing", "triage", "code_patch")
@@ -134,8 +125,8 @@ def report_together(told: Sequence[Told], *, now: datetime) -> list[set[int]]:
         if news:
             ended = _take_in(sorted(news, key=lambda one: one[1].fence), now)
     for one, over in zip(told, forget, strict=True):
-        is_over = (report.fence for report in one.reports if report.state is AttemptState.ENDED)
-        over |= ended.intersection(is_over)
+        said = {report.fence for report in one.reports if report.state is AttemptState.ENDED}
+        over |= {fence for fence in ended & said if not _is_given_up(known[one.node.pk, fence])}
     return forget
 
 
@@ -152,8 +143,10 @@ def _sorted_out(
         placement = here[report.fence]
         if placement is None or placement.attempt.state == AttemptState.ENDED:
             if report.state is AttemptState.ENDED:
-                forget.add(report.fence)
+                if placement is None or not is_awaited(placement, report, now):
+                    forget.add(report.fence)
                 if placement is not None and placement.rank == report.rank:
+                    note_size(placement, report)
                     _take_late(placement, report, told.clock_ahead_s, now)
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
@@ -170,7 +163,12 @@ def _given_up_and_alive(
         for report in one.reports
         if report.state is not AttemptState.ENDED
     ]
-    return [one for one in alive if one and one.ended_at is not None and one.ran_told_at is None]
+    return [one for one in alive if one is not None and _is_given_up(one)]
+
+
+def _is_given_up(placement: Placement) -> bool:
+    """Whether it ended without its node's word, which has not come since either."""
+    return placement.ended_at is not None and placement.ran_told_at is None
 
 
 def _is_news(placement: Placement, report: AttemptReport) -> bool:
@@ -217,9 +215,11 @@ def _take_in(news: Sequence[_News], now: datetime) -> set[int]:
             mine.checkpoint_pending = False
     keep_reports(touched.values())
     read_log_sizes(touched.values())
-    for fence in dict.fromkeys(placement.attempt_id for placement in touched.values()):
+    judged = dict.fromkeys(placement.attempt_id for placement in touched.values())
+    for fence in judged:
         settle(locked[fence], ranks[fence], now=now)
-    return {fence for fence, attempt in locked.items() if attempt.state == AttemptState.ENDED}
+    # Who was ended by another hand meanwhile may lack a part of its log.
+    return {fence for fence in judged if locked[fence].state == AttemptState.ENDED}
 
 
 def _apply(
@@ -246,8 +246,7 @@ def _apply(
         mine.end_reason = report.end_reason or EndReason.START_FAILED
         mine.detail = report.detail[:4000]
         blame_who_failed(attempt, mine, placements)
-        # The cap cuts the log; bytes beyond it will never come and are not waited for.
-        mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
+        mine.log_expected = told_size(report)
         mine.checkpoint_pending = report.checkpoint_pending and mine.rank == 0
         release_devices(mine, now=now)
 

@@ -13,13 +13,12 @@ _LINE_S, _MOST = 10.0, 12
 class Stream:
     """Lines of the form that the checker of the torture writes itself; `owner`: job, fence, rank.
 
-    `acked`: what the node believes to be stored. `is_closed`: it was told to ship no more.
+    `acked`: what the node believes to be stored.
     """
 
     owner: tuple[int, int, int]
     count: int = 0
     acked: int = 0
-    is_closed: bool = False
 
     def grow(self, ran_s: float) -> None:
         """As many lines as a program has printed that has run for so long."""
@@ -33,7 +32,7 @@ class Stream:
     @property
     def has_more(self) -> bool:
         """Whether something is to be shipped."""
-        return not self.is_closed and self.acked < len(self.body())
+        return self.acked < len(self.body())
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ class Healed(Cluster):
         # Where no job was left there was no round, and who fell silent has not spoken since.
         self.live_on(1)
         assert not Allocation.objects.filter(released_at__isnull=True)
+        assert not any(slot.stream.has_more for node in self.nodes for slot in node.slots.values())
         states = set(Node.objects.values_list("state", flat=True))
         assert states <= {NodeState.READY, NodeState.QUARANTINED}
         self.nobody_runs_beside_its_own_or_on_anothers_device()

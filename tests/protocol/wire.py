@@ -151,6 +151,10 @@ class Wire(RuleBasedStateMachine):
             assert refused.code in codes, "no node here is a copy"
             return None
         assert reply is not None
+        sizes = dict(node.row.placements.values_list("attempt_id", "log_size"))
+        for fence in reply.forget:
+            if (slot := node.slots.get(fence)) is not None and fence in sizes:
+                assert sizes[fence] == len(slot.stream.body()), "forgotten with a part of its log"
         self.heard[row.name].append((self.moment().timestamp(), self.moment().timestamp()))
         return reply
 
@@ -201,13 +205,11 @@ class Wire(RuleBasedStateMachine):
         size = self.append(node, chunk)
         if fate == "twice":
             size = self.append(node, chunk)
-        if size is None:
-            stream.is_closed = True
-        elif fate != "reply lost":
+        if fate != "reply lost":
             stream.acked = size
 
-    def append(self, node: SimNode, chunk: Chunk) -> int | None:
-        """From where to go on; None: the stream takes no more."""
+    def append(self, node: SimNode, chunk: Chunk) -> int:
+        """From where to go on. Whatever became of an attempt, what it has printed is taken."""
         try:
             return append_log(
                 node=node.row,
@@ -220,9 +222,6 @@ class Wire(RuleBasedStateMachine):
         except LogGap as gap:
             assert gap.expected < chunk.offset
             return gap.expected
-        except Conflict as refused:
-            assert refused.code == "log_closed", refused.code
-            return None
 
     def refuse_other_bytes(self, node: SimNode, chunk: Chunk) -> None:
         """Nothing that is stored is ever replaced."""
