@@ -68,7 +68,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     else:
         initial, version = _initial(request, viewer, offer)
         fixed = opened_with(request, initial, version, offer)
-        form = offer.form(initial=fixed.fields | {"replaces": bool(fixed.words)})
+        form = offer.form(initial=fixed.fields | {"replaces": fixed.mends})
         context = {"version": version, "drafts": drafts_of(viewer)[: MOST_DRAFTS_SHOWN + 1]}
         context |= {"fixed": fixed.words, "problems": fixed.problems}
         if version is not None:

@@ -23,6 +23,7 @@ from scheduler.services.kept.late_logs import is_awaited, note_size, told_size
 from scheduler.services.nodes.devices.given_up import keep_out
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.updating import update_row
+from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.releasing import release_devices
 from scheduler.services.verdicts import blame_who_failed
 from scheduler.states import AttemptState, EndReason
@@ -231,6 +232,8 @@ def _apply(
     now: datetime,
 ) -> None:
     _note_facts(attempt, report)
+    if report.code_commit and report.code_commit[:64] != attempt.code_commit:
+        _judge_other_code(attempt, mine, report, now)
     if mine.rank == 0 and report.master_port is not None and attempt.master_port is None:
         attempt.master_port = report.master_port
         update_row(Attempt, attempt.pk, {"master_port": report.master_port})
@@ -287,6 +290,21 @@ def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
         attempt.code_commit = report.code_commit[:64]
         attempt.code_patch = report.code_patch[:_MAX_PATCH]
         attempt.save(update_fields=["code_commit", "code_patch"])
+
+
+def _judge_other_code(
+    attempt: Attempt, mine: Placement, report: AttemptReport, now: datetime
+) -> None:
+    """A rank has other code than was told first: fetched, the attempt ends, and the next one takes
+    the first. Folders are people's to keep alike; that they are not is said once."""
+    said: dict[str, object] = {"rank": mine.rank, "node": mine.node.name}
+    said |= {"commit": report.code_commit[:64], "first": attempt.code_commit}
+    if attempt.job.spec["code"]["git_url"]:
+        reason = EndReason.CODE_DIFFERS
+        request_stop(attempt=attempt, reason=reason, now=now, because_of=[mine], said=said)
+    elif report.state is AttemptState.RUNNING and mine.reported != AttemptState.RUNNING:
+        kind = "code_differs"
+        transitions.record_event(attempt.job, kind, now=now, attempt=attempt, detail=said)
 
 
 def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:

@@ -15,6 +15,8 @@ from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
 
 _LEAST_TAIL_BYTES = 16 * 1024
 _BY_SOMEBODY = PAUSES | {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN}
+# Whose sentences were filled when they were asked to stop.
+_SAID = (EndReason.RESIZED, EndReason.SESSION_IDLE, EndReason.CODE_DIFFERS)
 _CONFIRMS = (EndReason.DEVICE_FAILED, EndReason.NODE_LOST)
 # What older agents say of a rank that a stop kept from beginning; it is nothing of their own.
 _NEVER_BEGAN = "stopped before the program was started"
@@ -26,7 +28,8 @@ def verdict(
     """The reason that counts: success of all ranks, else what was asked for, else rank by rank."""
     ended = sorted((p for p in placements if p.ended_at), key=lambda p: (p.ended_at, p.rank))
     failures = [p for p in ended if p.end_reason != EndReason.COMPLETED]
-    if ended and not failures:
+    # What ranks with different code have made is no success.
+    if ended and not failures and attempt.stop_reason != EndReason.CODE_DIFFERS:
         return EndReason.COMPLETED, {}, 0
     first = failures[0] if failures else None
     asked = node_fault_before(attempt) or attempt.stop_reason
@@ -49,7 +52,7 @@ def verdict(
         if attempt.stop_actor_name:
             facts["for_whom"] += f" (given back to {attempt.stop_actor_name})"
         facts |= {"beneficiary": whom} if whom else {}
-    if reason in (EndReason.RESIZED, EndReason.SESSION_IDLE):
+    if reason in _SAID:
         facts |= {name: said for name, said in (attempt.stop_facts or {}).items() if name != "by"}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)

@@ -80,6 +80,7 @@ class EndReason(StrEnum):
     BUDGET_SPENT = "budget_spent"
     BOOKING_ENDED = "booking_ended"
     SESSION_IDLE = "session_idle"
+    CODE_DIFFERS = "code_differs"
 
 
 # For others or for the cluster's good, not for anything the job did.
@@ -250,6 +251,15 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         "Stopped after {limit} without anything done in the session. Start it again to go on.",
+    ),
+    EndReason.CODE_DIFFERS: EndRule(
+        JobState.FAILED,
+        FailureClass.USER_CONFIG,
+        False,
+        False,
+        True,
+        "Its ranks fetched different code: one was told commit {first}, rank {rank} on node {node} "
+        "fetched {commit}. The time is not charged, and the next attempt takes {first}.",
     ),
 }
 

@@ -55,6 +55,7 @@ ADVICE: Mapping[str, str] = {
     "start_failed": "Nothing to do for you; the operator finds the node's message here.",
     "start_timeout": "Nothing to do for you; the operator should look at the node.",
     "node_disk_full": "A disk of the node is full. The operator has to make room.",
+    "code_differs": "Nothing to do: the next attempt takes one commit on all its nodes.",
     "setup_failed": "Correct what the message names and submit again.",
     "infeasible": "Ask for less a node, or for another pool.",
     "peer_node_lost": "Another rank's node was lost and took the job along. Nothing to do.",

@@ -77,8 +77,7 @@ class EnrolReply:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A checkpoint whose size and SHA-256 (`digest`, hex) a node has read back from its file.
-    `path` is absolute on that node, `step` the program's own count of its progress; `taken_at`:
-    when the file was complete, by the node's clock."""
+    `path` is absolute there, `step` the program's own count; `taken_at`: complete, by its clock."""
 
     path: str
     step: int
@@ -94,7 +93,6 @@ class AttemptReport:
     `master_port` is rank 0's free port, told before the other ranks may start. `log_size` is the
     number of bytes the stream has so far, final once `state` is ended: the server waits for that
     many before it calls the job finished. `started_at`, `ended_at`: of the user's process.
-
     `checkpoint` is the last one that was confirmed, rank 0's word alone, `checkpoint_problem` why
     the newest note was not; `checkpoint_pending`: ended, but the last one is still being read.
     `resumed_step`: of the checkpoint at `resumed_from`; `resume_problem`: why there was none."""
@@ -196,12 +194,14 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Where the program text comes from: exactly one of `script`, `folder`, `git_url`, or none."""
+    """Where the program text comes from: exactly one of `script`, `folder`, `git_url`, or none.
+    `git_named`: what the job asks for, where `git_ref` is the commit that it was before."""
 
     script: str = ""
     folder: str = ""
     git_url: str = ""
     git_ref: str = ""
+    git_named: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 from scheduler.spec.parts import MAX_NODES
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
 from scheduler.spec.units import format_duration, parse_duration
+from scheduler.spec.values import git_ref
 
 # By kind: the field that takes the value, what is asked for no longer beside it, and the words.
 VALUED: Mapping[str, tuple[str, tuple[str, ...], str]] = {
@@ -22,6 +23,7 @@ VALUED: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "GPU model {new} instead of {old}",
     ),
     "pool": ("pool", (), "pool {new} instead of {old}"),
+    "ref": ("git_ref", (), "commit {new} instead of {old}"),
 }
 PLAIN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "place": ({"topology_mode": "preferred"}, "its nodes close together only if it costs no time"),
@@ -33,11 +35,13 @@ MOST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The fields with what was named; `words` say what that is, `problems` what was not known."""
+    """The fields with what was named; `words` say what that is, `problems` what was not known.
+    `mends`: it is more than the code that the job ran, so that a job that waits is to give way."""
 
     fields: dict[str, Any]
     words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    mends: bool = False
 
 
 def with_fixes(
@@ -49,7 +53,7 @@ def with_fixes(
     locked: Collection[str] = (),
 ) -> Fixed:
     """Each is taken whole or refused by name; a `locked` field stays as its template has it."""
-    changed, words, problems = dict(fields), [], []
+    changed, words, problems, mends = dict(fields), [], [], False
     for text in named:
         kind, _, value = text.partition(":")
         try:
@@ -62,7 +66,8 @@ def with_fixes(
             continue
         words.append(_words(kind, change, changed))
         changed |= change
-    return Fixed(changed, tuple(words), tuple(problems))
+        mends |= kind != "ref"
+    return Fixed(changed, tuple(words), tuple(problems), mends)
 
 
 def _read(
@@ -89,6 +94,10 @@ def _read(
         # It cannot be kept from being stopped for longer than it runs.
         if _seconds(fields.get("min_runtime")) > seconds:
             change["min_runtime"] = change[field]
+    elif kind == "ref":
+        if not (value and fields.get("git_url")):
+            raise ValueError("ref is a branch, tag or commit of code that git fetches")
+        git_ref(value)
     elif kind == "pool" and value not in pools:
         raise ValueError("there is no such pool")
     elif kind == "model" and value and value not in models:

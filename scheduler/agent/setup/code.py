@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -67,13 +68,29 @@ def _clone(code: Code, target: Path, rules: GitRules) -> CodePlace:
     except SetupProblem:
         refs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
         _git(["fetch", "--quiet", "origin", *refs], target, rules, "could not fetch it")
-        commit = _resolve(ref, target, rules)
+        search = _find_again if code.git_named else _resolve
+        commit = search(code, target, rules)
     checkout = ["checkout", "--quiet", "--detach", commit]
     _git(checkout, target, rules, f"could not check out {ref}")
     return CodePlace(target, _git(["rev-parse", "HEAD"], target, rules, "lost its commit").strip())
 
 
-def _resolve(ref: str, target: Path, rules: GitRules) -> str:
+def _find_again(code: Code, target: Path, rules: GitRules) -> str:
+    """The commit that the job was fetched at before, in the history of what it asks for."""
+    with suppress(SetupProblem):
+        return _resolve(code, target, rules)
+    with suppress(SetupProblem):
+        # It may be neither a branch nor a tag: the head of a request to merge.
+        _git(["fetch", "--quiet", "origin", code.git_named], target, rules, "")
+        return _resolve(code, target, rules)
+    raise SetupProblem(
+        f"code.git_ref: commit {code.git_ref}, which this job was run with before, is no longer in "
+        f"the history of {code.git_named}. Push it again, or clone the job to run what is there."
+    )
+
+
+def _resolve(code: Code, target: Path, rules: GitRules) -> str:
+    ref = code.git_ref or "HEAD"
     for name in (f"refs/remotes/origin/{ref}", f"refs/tags/{ref}", ref):
         try:
             text = ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +22,7 @@ from scheduler.states import LIVE_ATTEMPT_STATES, PAUSES, AttemptState, EndReaso
 from scheduler.wire.messages import Assignment, Checkpoint, Code, Launch, StopOrder
 from scheduler.wire.sessions import SessionLaunch, path_of
 
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _GRANTED = tuple(f"device__{name}" for name in "uuid slot parent__uuid milli memory_mib".split())
 
 
@@ -103,7 +105,8 @@ _WHOLE, _GRANTS, _RANKS = BuiltOnce(_whole_of), BuiltOnce(_granted_to), BuiltOnc
 def assignments_of(placement_ids: Sequence[int], now: datetime) -> dict[int, Assignment]:
     """By placement, in the order of their attempts.
 
-    Three statements for any number of placements, one more where any resumes.
+    Three statements for any number of placements; one more where any resumes, and where any fetches
+    code by a name that may move, one for their jobs and one for each array.
     """
     told = [_Told(*row) for row in _WHOLE.rows(placement_ids, now)]
     grants: dict[int, _Grant] = {}
@@ -114,19 +117,49 @@ def assignments_of(placement_ids: Sequence[int], now: datetime) -> dict[int, Ass
         addresses.setdefault(fence, []).append(address)
     resumed = {one.resumes for one in told if one.resumes is not None}
     earlier = Attempt.objects.in_bulk(list(resumed)) if resumed else {}
+    pins = _pins(told)
     return {
         one.pk: _assignment(
             one,
             tuple(addresses[one.fence]),
             grants.get(one.pk, _Grant()),
             earlier.get(one.resumes or 0),
+            pins.get(one.job_id, ""),
         )
         for one in told
     }
 
 
+def _pins(told: Sequence[_Told]) -> dict[int, str]:
+    """By job, the commit that its code was fetched at before: in this very attempt, else in its
+    last one that told any; of a task without one, in the first task of its array that has one."""
+    moving = {one.job_id: one for one in told if _may_move(_spec_of(one.spec))}
+    if not moving:
+        return {}
+    known = Attempt.objects.exclude(code_commit="")
+    tried = known.filter(job__in=moving).order_by("job", "number")
+    pins = dict(tried.values_list("job_id", "code_commit"))
+    arrays = {one.array for job, one in moving.items() if job not in pins and one.array is not None}
+    firsts = {array: _first_of(known, array) for array in arrays}
+    found = {job: pins.get(job) or firsts.get(one.array, "") for job, one in moving.items()}
+    return {job: commit for job, commit in found.items() if _COMMIT.fullmatch(commit)}
+
+
+def _may_move(spec: JobSpec) -> bool:
+    return bool(spec.code.git_url) and not _COMMIT.fullmatch(spec.code.git_ref)
+
+
+def _first_of(known: QuerySet[Attempt], array: int) -> str:
+    tasks = known.filter(job__job_set=array).order_by("job__array_index", "number")
+    return tasks.values_list("code_commit", flat=True).first() or ""
+
+
 def _assignment(
-    told: _Told, addresses: tuple[str, ...], grant: _Grant, earlier: Attempt | None
+    told: _Told,
+    addresses: tuple[str, ...],
+    grant: _Grant,
+    earlier: Attempt | None,
+    commit: str,
 ) -> Assignment:
     spec = _spec_of(told.spec)
     stop = None
@@ -144,7 +177,7 @@ def _assignment(
         device_uuids=tuple(grant.uuids),
         gpu_milli=grant.milli,
         gpu_memory_mib=grant.memory_mib,
-        launch=_launch(spec, told),
+        launch=_launch(spec, told, commit),
         master_port=told.master_port if told.rank else None,
         resume_from=earlier.checkpoint_path if earlier else "",
         resume=_resume(earlier),
@@ -159,8 +192,8 @@ def _spec_of(text: str) -> JobSpec:
 
 
 def _told_reason(told: _Told) -> EndReason:
-    """Agents of protocol 1 know no pause, and none knows of budgets, sizes and idle
-    sessions; what follows from a stop is not theirs to know."""
+    """Agents of protocol 1 know no pause, and none knows of budgets, sizes, idle sessions and
+    code; what follows from a stop is not theirs to know."""
     reason = EndReason(told.stop_reason)
     if reason is EndReason.BOOKING_ENDED:
         # For a node that is a time limit like any other, told by the server.
@@ -170,6 +203,7 @@ def _told_reason(told: _Told) -> EndReason:
         EndReason.BUDGET_SPENT,
         EndReason.RESIZED,
         EndReason.SESSION_IDLE,
+        EndReason.CODE_DIFFERS,
     )
     return EndReason.PREEMPTED if is_new_to_it else reason
 
@@ -186,7 +220,7 @@ def _resume(earlier: Attempt | None) -> Checkpoint | None:
     )
 
 
-def _launch(spec: JobSpec, told: _Told) -> Launch:
+def _launch(spec: JobSpec, told: _Told, commit: str) -> Launch:
     return Launch(
         command=spec.command,
         env={**spec.env, **_of_array(told)},
@@ -195,7 +229,9 @@ def _launch(spec: JobSpec, told: _Told) -> Launch:
             script=spec.script,
             folder=spec.code.folder,
             git_url=spec.code.git_url,
-            git_ref=spec.code.git_ref,
+            # Where all agents look for what to fetch, the oldest too.
+            git_ref=commit or spec.code.git_ref,
+            git_named=(spec.code.git_ref or "HEAD") if commit else "",
         ),
         processes_per_node=spec.gpus_per_node if spec.processes == "gpu" else 1,
         cpus=spec.cpus,
