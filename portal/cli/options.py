@@ -28,7 +28,7 @@ class What:
     workdir: Annotated[str, typer.Option(help="Folder on the node to run in.")] = ""
     folder: Annotated[str, typer.Option(help="Folder on the node that holds the code.")] = ""
     git_url: Annotated[str, typer.Option(help="Fetch the code from this repository.")] = ""
-    git_ref: Annotated[str, typer.Option(help="Branch, tag or commit to fetch; later attempts keep it.")] = ""
+    git_ref: Annotated[str, typer.Option(help="Branch, tag or commit; retries keep it.")] = ""
     processes: Annotated[str, typer.Option(help="One process per node or per gpu.")] = ""
     retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None
     checkpoint_dir: Annotated[str, typer.Option(help="Where checkpoints are kept.")] = ""

@@ -97,7 +97,7 @@ class JobForm(forms.Form):
     )
     folder = _text("Code folder", "On the node; run in place.", placeholder="/data/vision/digits")
     git_url = _text("Git URL", "Fetched by the node over https.", placeholder="https://…")
-    git_ref = _text("Git ref", "Branch, tag or commit; later attempts keep its commit.", placeholder="main")
+    git_ref = _text("Git ref", "Branch, tag or commit; retries keep it.", placeholder="main")
     nodes = _text("Nodes", "Or a range: 2..8.", required=True)
     gpus_per_node = _number("GPUs per node", "0 for none.", low=0, required=True)
     gpu_model = forms.ChoiceField(label="GPU model", choices=(), required=False)

@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
     "log_incomplete": "The end of a log did not arrive",
     "resumed": "Resumed from a checkpoint",
     "starts_anew": "Starts anew",
-    "code_differs": "Its ranks run different code: their folders are not alike",
+    "code_differs": "Its ranks run different code",
     "paused": "Paused",
     "ended": "Ended",
     "cancelled": "Cancelled",

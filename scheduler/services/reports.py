@@ -30,6 +30,7 @@ from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
 
 _MAX_PATCH = 256 * 1024
+_NOT_UP = ("", AttemptState.ASSIGNED, AttemptState.STARTING)
 # What decides whether a report is news.
 _TOLD = (
     *"node attempt rank reported ended_at ran_until ran_told_at".split(),
@@ -233,7 +234,7 @@ def _apply(
 ) -> None:
     _note_facts(attempt, report)
     if report.code_commit and report.code_commit[:64] != attempt.code_commit:
-        _judge_other_code(attempt, mine, report, now)
+        _judge_code(attempt, mine, report, now)
     if mine.rank == 0 and report.master_port is not None and attempt.master_port is None:
         attempt.master_port = report.master_port
         update_row(Attempt, attempt.pk, {"master_port": report.master_port})
@@ -292,19 +293,20 @@ def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
         attempt.save(update_fields=["code_commit", "code_patch"])
 
 
-def _judge_other_code(
-    attempt: Attempt, mine: Placement, report: AttemptReport, now: datetime
-) -> None:
+def _judge_code(attempt: Attempt, mine: Placement, report: AttemptReport, now: datetime) -> None:
     """A rank has other code than was told first: fetched, the attempt ends, and the next one takes
-    the first. Folders are people's to keep alike; that they are not is said once."""
+    the first. Of folders, which are people's to keep alike, and of a stop under way it is said."""
     said: dict[str, object] = {"rank": mine.rank, "node": mine.node.name}
     said |= {"commit": report.code_commit[:64], "first": attempt.code_commit}
-    if attempt.job.spec["code"]["git_url"]:
-        reason = EndReason.CODE_DIFFERS
-        request_stop(attempt=attempt, reason=reason, now=now, because_of=[mine], said=said)
-    elif report.state is AttemptState.RUNNING and mine.reported != AttemptState.RUNNING:
-        kind = "code_differs"
-        transitions.record_event(attempt.job, kind, now=now, attempt=attempt, detail=said)
+    reason = EndReason.CODE_DIFFERS
+    if attempt.stop_reason == reason:
+        return
+    if attempt.job.spec["code"]["git_url"] and request_stop(
+        attempt=attempt, reason=reason, now=now, because_of=[mine], said=said
+    ):
+        return
+    if mine.reported in _NOT_UP and report.state not in _NOT_UP:
+        transitions.record_event(attempt.job, str(reason), now=now, attempt=attempt, detail=said)
 
 
 def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:

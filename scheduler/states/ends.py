@@ -258,8 +258,8 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         True,
-        "Its ranks fetched different code: one was told commit {first}, rank {rank} on node {node} "
-        "fetched {commit}. The time is not charged, and the next attempt takes {first}.",
+        "Its ranks fetched different code: commit {first:.12}, and rank {rank} on node {node} "
+        "{commit:.12}. The time is not charged, and the next attempt takes the former.",
     ),
 }
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.models import Attempt, Job, UsageEntry
 from scheduler.services.jobs import pause_job
 from scheduler.services.stopping import request_stop
-from scheduler.states import EndReason
+from scheduler.states import EndReason, end_sentence
 from tests import scenes
 from tests.scenes import at, ended, running, start, sync
 
@@ -132,6 +132,9 @@ def test_ranks_with_different_commits_end_and_begin_again_with_one(cluster, gang
     facts = {name: gang.end_facts[name] for name in ("rank", "node", "commit", "first")}
     assert facts == {"rank": 1, "node": "n2", "commit": SECOND, "first": FIRST}
     assert (job.state, job.user_retries_used, job.free_retries_used) == ("queued", 0, 1)
+    assert "code_differs" not in job.events.values_list("kind", flat=True), "its end says so"
+    words = f"commit {FIRST[:12]}, and rank 1 on node n2 {SECOND[:12]}. "
+    assert words in end_sentence(gang.end_reason, gang.end_facts)
     assert sum(entry.cost for entry in UsageEntry.objects.filter(job=job)) == 0
 
     again = start(job, *cluster.nodes, now=at(70))
@@ -170,3 +173,15 @@ def test_folders_that_are_not_alike_are_said_once(cluster, alice, project):
     [event] = attempt.job.events.filter(kind="code_differs")
     said = {"rank": 1, "node": "n2", "commit": SECOND, "first": FIRST}
     assert (event.detail, event.attempt_id) == (said, attempt.pk)
+
+
+def test_who_fails_before_another_tells_its_code_is_told_of_it(cluster, gang):
+    """The failure of the program stays its own; that the ranks differed is said."""
+    exits = {"reason": EndReason.EXIT_CODE, "exit_code": 1, "code_commit": FIRST}
+    sync(cluster.node(1), ended(gang, **exits), now=at(5))
+    stopped = {"reason": EndReason.EXIT_CODE, "exit_code": -15, "code_commit": SECOND}
+    sync(cluster.node(2), ended(gang, 1, **stopped), now=at(6))
+    gang.refresh_from_db()
+    assert gang.end_reason == "exit_code"
+    [event] = gang.job.events.filter(kind="code_differs")
+    assert (event.detail["commit"], event.detail["first"]) == (SECOND, FIRST)
