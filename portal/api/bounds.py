@@ -15,7 +15,7 @@ WITHIN_A_PROJECT: Final = frozenset(
         *("me_read", "schema_read", "projects_list"),
         *("jobs_list", "jobs_create", "jobs_bulk_create", "jobs_read", "jobs_clone", "jobs_change"),
         *("jobs_cancel", "jobs_hold", "jobs_release", "jobs_pause", "jobs_resume"),
-        *("jobs_why", "jobs_events", "jobs_attempts", "jobs_samples", "jobs_cost"),
+        *("jobs_why", "jobs_events", "jobs_attempts", "jobs_patch", "jobs_samples", "jobs_cost"),
         *("jobs_log", "jobs_log_raw", "jobs_outputs", "jobs_output", "jobs_convert"),
         *("sets_list", "sets_read", "sets_cancel", "sets_rerun"),
         *("sessions_list", "sessions_read", "sessions_keep"),

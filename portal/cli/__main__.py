@@ -19,6 +19,7 @@ from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, READER_GONE, Failure
 from portal.cli.kept import outputs
+from portal.cli.kept.patch import patch
 from portal.cli.output import print_failure
 from portal.cli.people import audit, deputies, quota, roles, secrets, teams, webhooks
 from portal.cli.requesting import cancels, requests, rules
@@ -41,6 +42,7 @@ for command in (
     jobs.queue,
     follow.logs,
     outputs.outputs,
+    patch,
     jobs.why,
     follow.wait,
     jobs.cancel,

@@ -82,6 +82,7 @@ job_urls = [
     path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
     path("<int:pk>/files/", outputs.job_outputs, name="outputs"),
     path("<int:pk>/files/<int:number>/", outputs.job_output, name="output"),
+    path("<int:pk>/attempts/<int:number>/patch/", outputs.job_patch, name="patch"),
     path("<int:pk>/cancel/", jobs.job_cancel, name="cancel"),
     path("<int:pk>/change/", job_change, name="change"),
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),

@@ -1,8 +1,10 @@
-"""A stored file as a download: never as a page, whatever is in it."""
+"""What jobs left, as a download or as text: never as a page, whatever is in it."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
+
+from django.http import HttpResponse
 
 from portal.reports.streams import StreamedFile
 from scheduler.models import OutputFile
@@ -21,6 +23,18 @@ def as_download(row: OutputFile, offset: int = 0) -> StreamedFile:
     )
     response["Content-Length"] = str(row.size - offset)
     response["X-Content-SHA256"] = row.digest
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    return response
+
+
+def as_patch(patch: str, commit: str, job: int, attempt: int) -> HttpResponse:
+    """Local changes of an attempt's code, to read or for `git apply` at that commit."""
+    response = HttpResponse(patch, content_type="text/plain; charset=utf-8")
+    name = f"job-{job}-attempt-{attempt}.patch"
+    response["Content-Disposition"] = f'inline; filename="{name}"'
+    response["Cache-Control"] = "no-store"
+    response["X-Code-Commit"] = commit
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response

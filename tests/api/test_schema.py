@@ -103,6 +103,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "templates/{slug}": f"templates/{make_template(root, project.team)}",
         "sessions/{id}": f"sessions/{session.pk}",
         "simulator/{id}": f"simulator/{scenario.pk}",
+        "attempts/{number}": "attempts/1",
         "{other}": str(other.pk),
         "{id}": str(job.pk),
         "pools/{name}": f"pools/{cluster.pool.name}",

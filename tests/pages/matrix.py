@@ -55,6 +55,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:log_download", _READS, "running"),
     _get("jobs:outputs", _READS, "running"),
     _get("jobs:output", _READS, "running", "output"),
+    _get("jobs:patch", "200 200 200 404 404 404 200", "running", "attempt"),
     _post("jobs:columns", _SELF, column="gpus"),
     _post("jobs:marked", _SELF, act="none"),
     _post("jobs:cancel", _MOVES, "queued"),

@@ -77,3 +77,57 @@ def test_a_ref_is_for_code_that_git_fetches(client, alice, yard):
     page = client.get(reverse("jobs:submit"), {"clone": yard.queued.pk, "fix": f"ref:{COMMIT}"})
     assert "ref is a branch, tag or commit of code that git fetches" in page.content.decode()
     assert page.context["form"]["git_ref"].value() == ""
+
+
+PATCH = "diff --git a/train.py\n-first\n+<script>alert(1)</script>\n"
+
+
+@pytest.fixture
+def changed(yard, alice, project):
+    """A job whose folder differed from its commit."""
+    job = scenes.submit(
+        alice, project, script="", command=["./train"], code={"folder": "/srv"}, retries=1
+    )
+    node = yard.cluster.node(2)
+    attempt = scenes.start(job, node)
+    scenes.sync(node, scenes.running(attempt, code_commit=COMMIT, code_patch=PATCH))
+    return job
+
+
+def test_local_changes_are_linked_and_read_as_text(client, alice, bob, changed):
+    url = reverse("jobs:patch", args=[changed.pk, 1])
+    for person in (alice, bob):
+        client.force_login(person)
+        assert f'<a href="{url}"' in page_of(client, changed)
+        patch = client.get(url)
+        assert patch.content.decode() == PATCH
+        assert patch["Content-Type"] == "text/plain; charset=utf-8"
+        assert patch["X-Content-Type-Options"] == "nosniff"
+        assert "sandbox" in patch["Content-Security-Policy"]
+        assert patch["X-Code-Commit"] == COMMIT
+        api = client.get(f"/api/v1/jobs/{changed.pk}/attempts/1/patch/")
+        assert (api.status_code, api.content.decode()) == (200, PATCH)
+        [attempt] = client.get(f"/api/v1/jobs/{changed.pk}/attempts/").json()["items"]
+        assert (attempt["code_commit"], attempt["has_patch"]) == (COMMIT, True)
+    for number in (2, 2**70):
+        assert client.get(reverse("jobs:patch", args=[changed.pk, number])).status_code == 404
+
+
+def test_who_may_not_read_inside_finds_no_local_changes(client, finance, operator, carol, changed):
+    url = reverse("jobs:patch", args=[changed.pk, 1])
+    for person in (finance, operator, carol):
+        client.force_login(person)
+        assert client.get(url).status_code == 404
+        assert client.get(f"/api/v1/jobs/{changed.pk}/attempts/1/patch/").status_code == 404
+    client.force_login(finance)
+    text = page_of(client, changed)
+    assert "with local changes" in text and url not in text
+
+
+def test_an_attempt_without_local_changes_has_an_empty_patch(client, alice, ran):
+    job = ran()
+    client.force_login(alice)
+    reply = client.get(f"/api/v1/jobs/{job.pk}/attempts/1/patch/")
+    assert (reply.status_code, reply.content, reply["X-Code-Commit"]) == (200, b"", COMMIT)
+    [attempt] = client.get(f"/api/v1/jobs/{job.pk}/attempts/").json()["items"]
+    assert attempt["has_patch"] is False

@@ -111,6 +111,7 @@ def things(people, root, alice, bob, lead, team, project):
     return {
         "running": yard.running.pk,
         "output": yard.running.outputs.get().pk,
+        "attempt": yard.running.attempts.get().number,
         "queued": yard.queued.pk,
         "held": yard.held.pk,
         **waiting_of(alice, project),

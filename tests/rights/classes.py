@@ -31,6 +31,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "200 200 200 403 403 200 403",
         "404 404 404 403 403 200 403",
     ),
+    # The same, of what nobody else is told whether it is there.
+    "inside": (
+        "200 200 200 404 404 200 404",
+        "404 404 404 404 404 200 404",
+    ),
     # Who runs the cluster.
     "operate": (
         "403 403 403 403 200 200 403",

@@ -125,6 +125,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
     words = {
         "running": job.pk,
         "output": output.pk,
+        "attempt": attempt.number,
         "queued": queued.pk,
         "statement": 1,  # nothing is billed here
         "job_set": job_set.pk,

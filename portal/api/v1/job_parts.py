@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.http import HttpResponse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,9 +23,11 @@ from portal.api.v1.job_shapes import (
     show_triage,
     show_wait,
 )
+from portal.reports.downloads import as_patch
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import latest_saved, saved_by
+from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
 from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
@@ -93,6 +96,7 @@ class AttemptShape(serializers.Serializer[Any]):
     exit_code = serializers.IntegerField(allow_null=True)
     triage = Triage(allow_null=True)
     code_commit = serializers.CharField()
+    has_patch = serializers.BooleanField(help_text="whether its code had local changes")
     checkpoint = Checkpoint(allow_null=True)
     checkpoint_problem = serializers.CharField()
     resume_from = serializers.CharField()
@@ -193,6 +197,25 @@ class JobAttempts(ApiView):
         )
 
 
+class JobPatch(ApiView):
+    """`/jobs/<id>/attempts/<number>/patch/`."""
+
+    @operation(
+        "jobs_patch",
+        "Local changes of its code",
+        scope="logs:read",
+        reply=str,
+        reply_type="text/plain",
+    )
+    def get(self, request: Request, pk: int, number: int) -> HttpResponse:
+        """For `git apply` at the commit in X-Code-Commit; empty without any. Its first 256 KiB are
+        kept, with `***` for secrets."""
+        viewer = viewer_of(request)
+        job = select.get_visible_job(viewer, pk)
+        commit, patch = patch_of(viewer, job, number)
+        return as_patch(patch, commit, job.pk, number)
+
+
 def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
     reason = attempt.end_reason
     may_read = select.may_read_inside(viewer, job)
@@ -204,6 +227,7 @@ def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
         "exit_code": attempt.exit_code,
         "triage": show_triage(diagnosis_of(viewer, job, attempt)),
         "code_commit": attempt.code_commit,
+        "has_patch": bool(attempt.code_patch),
         "checkpoint": show_checkpoint(saved_by(viewer, job, attempt)),
         "checkpoint_problem": attempt.checkpoint_problem if may_read else "",
         "resume_from": attempt.resume_from if may_read else "",

@@ -77,6 +77,7 @@ urlpatterns: list[URLPattern] = [
     path("scheduling/", job_answers.Scheduling.as_view(), name="scheduling"),
     path("jobs/<int:pk>/events/", job_parts.JobEvents.as_view(), name="job_events"),
     path("jobs/<int:pk>/attempts/", job_parts.JobAttempts.as_view(), name="job_attempts"),
+    path("jobs/<int:pk>/attempts/<int:number>/patch/", job_parts.JobPatch.as_view(), name="patch"),
     path("jobs/<int:pk>/outputs/", job_outputs.JobOutputs.as_view(), name="job_outputs"),
     path(
         "jobs/<int:pk>/outputs/<int:number>/",

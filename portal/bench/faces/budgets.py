@@ -161,6 +161,7 @@ NOT_PAGES = frozenset(
         "jobs:series",
         "jobs:log_download",
         "jobs:output",
+        "jobs:patch",
         "nodes:series",
         "finance:export_file",
         "finance:focus_download",

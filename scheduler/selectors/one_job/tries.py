@@ -13,7 +13,7 @@ from accounts.errors import NotFound
 from accounts.models import User
 from accounts.models.rows import AsJson, moment_in, rows_in
 from scheduler.models import Attempt, Job, Node, Placement
-from scheduler.selectors.jobs import allocations_shown, check_visible
+from scheduler.selectors.jobs import allocations_shown, check_visible, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
 
 
@@ -31,6 +31,15 @@ def tries_of(viewer: User, job: Job) -> QuerySet[Attempt]:
     """Oldest first, without their patches, which may be large; one query."""
     check_visible(viewer, job)
     return job.attempts.order_by("number").defer(_PATCH)
+
+
+def patch_of(viewer: User, job: Job, number: int) -> tuple[str, str]:
+    """The commit that an attempt ran, and its code's local changes, "" without any; raises NotFound
+    where there is none for the viewer, whoever may see the job without what is inside."""
+    found = job.attempts.filter(number=number).values_list("code_commit", _PATCH).first()
+    if found is None or not may_read_inside(viewer, job):
+        raise NotFound("This job has no such attempt for you.")
+    return found
 
 
 def tries_along(job: int) -> AsJson:
