@@ -15,7 +15,7 @@ from scheduler.engine.grouping import group_rows
 from scheduler.engine.keeping.heads import Heads
 from scheduler.engine.plan import Start
 from scheduler.engine.policy import Policy
-from scheduler.engine.preempting.clearing import Clearer, kind_and_amounts
+from scheduler.engine.preempting.clearing import Clearer, Want, kind_and_amounts
 from scheduler.engine.shaping.sizes import with_nodes
 from scheduler.engine.sharing.fairshare import Line, units_of
 from scheduler.engine.sharing.purse import worst_case_s
@@ -148,8 +148,12 @@ class Admission:
         """Start the job if it may and fits; else close what cannot start any more."""
         class_row, place = int(stream.class_of[stream.turn]), stream.place
         request, row = self.classes.requests[class_row], int(self.order[place])
-        if self.doors.full[class_row] and self.clearer.has_failed(row, request):
-            self.doors.claim_no_more(stream.account, self._no_smaller(class_row))
+        is_shut = self.doors.is_shut(class_row, row)
+        # Who was promised a start may have a place of his own.
+        may_claim_only = is_shut and not self.heads.is_promised(row)
+        gone_s = self.heads.is_gone_at_s(row)
+        if may_claim_only and self.clearer.has_failed(Want(row, request, gone_s)):
+            self._claim_no_more(stream, class_row)
             return
         who = self.heads.seeker(row, request)
         if self.gate.bars(request, stream.account):
@@ -166,18 +170,32 @@ class Admission:
         if nodes is not None:
             self._start(place, row, request, nodes, uses_spare=bool(beside))
             self.heads.note_passing(who)
-        elif (not fits and self._clear(place, row, request)) or self.heads.protect(who):
+        elif self._clear(place, who, beside, by_tier=not is_shut):
+            self.heads.note_passing(who, has_cleared=True)
+        elif self.heads.protect(who):
             self.heads.note_passing(who)
         elif fits:
             last_s = max((one.from_s for one in beside), default=-np.inf)
             gone_by_s = min(float(self.doors.gone_by_s[class_row]), last_s)
             self.doors.let_in_until(self.classes.alike(class_row), gone_by_s)
+            self._claim_no_more(stream, class_row)
         else:
             alike = self.classes.alike(class_row)
             self.doors.fill(alike)
             if stream.may_claim:
                 self.doors.close_for(stream.account, alike)
-                self.doors.claim_no_more(stream.account, self._no_smaller(class_row))
+                self._claim_no_more(stream, class_row)
+
+    def _claim_no_more(self, stream: Stream, class_row: int) -> None:
+        """Nothing it may take back is enough for the class where that is full or a job is late.
+
+        Nor for larger ones that fit nowhere; of those that fit but for what is kept, others may be
+        in the way.
+        """
+        if stream.may_claim:
+            is_full = self.doors.full[class_row]
+            alike = self._no_smaller(class_row) if is_full else self.classes.alike(class_row)
+            self.doors.claim_no_more(stream.account, alike)
 
     def _close_for(self, account: int, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
@@ -239,11 +257,16 @@ class Admission:
         account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
         self.gate.charge(request, account, limit_s, start)
 
-    def _clear(self, place: int, row: int, request: Request) -> bool:
-        """Start it in the room of others, if some may be stopped for it and that is enough."""
-        is_full = bool(self.doors.full[self.classes.of_job[row]])
-        beside = self._beside(Seeker(row, request))
-        cleared = self.clearer.clear(row, request, beside, by_tier=not is_full)
+    def _clear(self, place: int, who: Seeker, beside: Sequence[Kept], *, by_tier: bool) -> bool:
+        """Start it in the room of others, if some may be stopped for it and that is enough.
+
+        Who was promised a start itself leaves the promises to others alone, but not those to lower
+        tiers, whose jobs it may stop as well.
+        """
+        row, tier = who.row, self.board.snapshot.waiting.tier
+        minded = [one for one in beside if not one.is_promise or tier[one.owner] >= tier[row]]
+        want = Want(row, who.request, self.heads.is_gone_at_s(row), minded)
+        cleared = self.clearer.clear(want, by_tier=by_tier)
         if cleared is not None:
             self._count(place, row, cleared.request, cleared.start)
         return cleared is not None

@@ -18,6 +18,7 @@ from tests.builders import draw, job
 from tests.engine.owners import limit, shared_by
 from tests.engine.shaping import shaped
 from tests.engine.stopping import live, stops
+from tests.engine.test_maintenance import closed
 from tests.engine.test_rearranging_within_limits import owned
 
 POLICY = Policy(preempts=True, resizes=True)
@@ -138,6 +139,19 @@ def test_it_does_not_grow_for_less_than_the_restart_costs():
 
 def test_it_does_not_grow_where_somebody_waits():
     assert resizes(growing(DAY_S, job(5, "3x2"))) == []
+
+
+@pytest.mark.parametrize(("begin_s", "happens"), [(90 * DAY_S, True), (DAY_S // 2, False)])
+def test_nobody_changes_its_size_on_nodes_of_which_something_is_kept_within_its_limit(
+    begin_s: float, happens: bool
+):
+    begun = begin_s, begin_s + 600
+    assert bool(resizes(closed(growing(DAY_S), (7, "0", *begun)))) is happens
+    assert bool(resizes(closed(growing(DAY_S), (7, "12", *begun)))) is happens
+    shrinks = elastic(full(job(9, "1x2", tier=Tier.URGENT, limit_s=60)), 1)
+    jobs = replace(shrinks.running.jobs, time_limit_s=ints([DAY_S, DAY_S]))
+    shrinks = replace(shrinks, running=replace(shrinks.running, jobs=jobs))
+    assert bool(resizes(closed(shrinks, (7, "012", *begun)))) is happens
 
 
 def test_nobody_grows_if_the_policy_does_not_resize():

@@ -166,11 +166,11 @@ class Keeping:
         return bool(self._meets[one.model, model])
 
     def nodes(self, beside: Sequence[Kept] | None = None) -> Flags:
-        """Nodes of which anything is kept; of bookings and headroom only what is `beside`."""
+        """Nodes of which anything is kept; with `beside`, of that and for heads in turn."""
         chosen = np.zeros(self._size, dtype=np.bool_)
-        for one in self:
-            if beside is None or one in beside or one.kind in (SlotKind.HEAD, SlotKind.MAINTENANCE):
-                chosen[one.nodes] = True
+        heads = (one for one in self if one.kind is SlotKind.HEAD and not one.is_promise)
+        for one in self if beside is None else (*beside, *heads):
+            chosen[one.nodes] = True
         return chosen
 
     def binding(self, who: Seeker, until_s: float = np.inf) -> list[Kept]:

@@ -54,6 +54,10 @@ class Heads:
         """Whether anybody has a promise who was not tried yet."""
         return bool(self._promised)
 
+    def is_promised(self, row: int) -> bool:
+        """As `are_promised`, of one row."""
+        return row in self._promised
+
     def are_promised(self, rows: Ints) -> Flags:
         """Which of these waiting rows have a promise and were not tried yet."""
         return np.isin(rows, list(self._promised))
@@ -110,9 +114,10 @@ class Heads:
         self.by_pool.setdefault(who.request.pool, []).append(head)
         return True
 
-    def note_passing(self, who: Seeker) -> None:
-        """Who comes first in order need not respect promises to others; then they are checked."""
-        if self._promised and not who.is_promised:
+    def note_passing(self, who: Seeker, *, has_cleared: bool = False) -> None:
+        """Who comes first in order need not respect promises to others, nor who `has_cleared` room
+        those to lower tiers; then they are checked."""
+        if self._promised and (has_cleared or not who.is_promised):
             self._passed.add(who.request.pool)
 
     def _has_room_for_head(self, pool: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
+from scheduler.engine.gang import shares_of
 from scheduler.engine.plan import Resize, Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
@@ -19,10 +20,21 @@ from scheduler.engine.preempting.resizing import Elastic, may_resize
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import NONE, Flags, Request, ints
+from scheduler.engine.snapshot import NONE, Flags, Ints, Request, ints
 
 # Stops of one cycle; the next one follows in a moment, and sees what has become of them.
 MOST_STOPS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A waiting job (row) that wants room, and what it leaves alone, `beside`, if it is there from
+    now until `gone_s`."""
+
+    row: int
+    request: Request
+    gone_s: float
+    beside: Sequence[Kept] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +63,9 @@ class Clearer:
         self._reclaiming: Reclaiming | None = None
         self._elastic: Elastic | None = None
         self._may_claim: dict[int, bool] = {}
-        # By side and kind, amounts for which giving back all that is lent was not enough.
-        self._failed: dict[tuple[Side, Request], list[tuple[int, ...]]] = {}
+        # By side and kind, amounts for which giving back all that is lent was not enough, and when
+        # the last of what was kept beside begins: who is gone by then leaves less aside.
+        self._failed: dict[tuple[Side, Request], list[tuple[float, tuple[int, ...]]]] = {}
         running = board.snapshot.running
         # Whether nobody can be stopped at all.
         self.is_idle = running is None or not any(self._stops_lower) or not len(running.jobs)
@@ -67,89 +80,73 @@ class Clearer:
             self._may_claim[ruler] = self._claims().may_claim(ruler)
         return self._may_claim[ruler]
 
-    def has_failed(self, row: int, request: Request) -> bool:
-        """Whether the row's account can take back nothing for this any more in this cycle."""
-        account = int(self._board.snapshot.waiting.account[row])
-        found = self._claims().find(request, account)
-        return found is None or self._was_tried(found, request)
+    def has_failed(self, want: Want) -> bool:
+        """Whether its account can take back nothing for this any more in this cycle."""
+        account = int(self._board.snapshot.waiting.account[want.row])
+        found = self._claims().find(want.request, account)
+        return found is None or self._was_tried(found, want)
 
-    def clear(
-        self, row: int, request: Request, beside: Sequence[Kept], *, by_tier: bool = True
-    ) -> Cleared | None:
-        """Stop others for the waiting row, if that makes room for it.
+    def clear(self, want: Want, *, by_tier: bool = True) -> Cleared | None:
+        """Stop others for the waiting job, if that makes room for it.
 
         Without `by_tier` only who runs on what its account lent: the rest was tried for an equal
         request, of the same tier or a higher one.
         """
-        board = self._board
+        board, request = self._board, want.request
         if self.is_idle or not self._stops_lower[request.pool] or len(self.stops) >= MOST_STOPS:
             return None
         # Whom to stop is found by counting; what counts do not tell is not stopped for.
         if not request.is_counted or board.cards.matter or request.booking != NONE:
             return None
         waiting = board.snapshot.waiting
-        least = least_size(board.snapshot, request)
-        sized = replace(request, nodes=least, nodes_min=0) if request.nodes_min else request
-        if self.may_claim(int(waiting.account[row])):
-            cleared = self._take_back(row, sized, beside)
+        if request.nodes_min:
+            least = least_size(board.snapshot, request)
+            want = replace(want, request=replace(request, nodes=least, nodes_min=0))
+        if self.may_claim(int(waiting.account[want.row])):
+            cleared = self._take_back(want)
             if cleared is not None:
                 return cleared
-        tier, targeting = int(waiting.tier[row]), self._targets()
+        tier, targeting = int(waiting.tier[want.row]), self._targets()
         if not by_tier or not targeting.outranks_somebody(tier):
             return None
         below = targeting.below(tier)
-        shrunk = self._shrink(row, sized, below, beside)
-        if shrunk is not None:
-            return shrunk
-        return self._stop(row, sized, below, beside, why="tier")
+        return self._shrink(want, below) or self._stop(want, below, why="tier")
 
-    def _take_back(self, row: int, request: Request, beside: Sequence[Kept]) -> Cleared | None:
+    def _take_back(self, want: Want) -> Cleared | None:
         """Shrink those who run on what the job's own account lent, else stop them."""
-        account = int(self._board.snapshot.waiting.account[row])
-        found = self._claims().find(request, account)
-        if found is None:
+        account = int(self._board.snapshot.waiting.account[want.row])
+        found = self._claims().find(want.request, account)
+        if found is None or self._was_tried(found, want):
             return None
-        if self._was_tried(found, request):
-            return None
-        shrunk = self._shrink(row, request, found.takers, beside)
+        shrunk = self._shrink(want, found.takers)
         if shrunk is not None:
             return shrunk
         whose = self._gate.name_of(found.owner)
-        cleared = self._stop(row, request, found.takers, beside, why="reclaim", given_back_to=whose)
+        cleared = self._stop(want, found.takers, why="reclaim", given_back_to=whose)
         if cleared is None:
-            kind, amounts = kind_and_amounts(request)
-            self._failed.setdefault((found.side, kind), []).append(amounts)
+            kind, amounts = kind_and_amounts(want.request)
+            last_s = max((one.from_s for one in want.beside), default=-np.inf)
+            self._failed.setdefault((found.side, kind), []).append((last_s, amounts))
         return cleared
 
-    def _was_tried(self, claim: Claim, request: Request) -> bool:
-        """Whether a request of its kind, and no larger, fitted nowhere even with all of that."""
-        kind, amounts = kind_and_amounts(request)
+    def _was_tried(self, claim: Claim, want: Want) -> bool:
+        """Whether a request of its kind, no larger and no longer there, fitted nowhere even with
+        all of that."""
+        kind, amounts = kind_and_amounts(want.request)
         failed = self._failed.get((claim.side, kind), ())
-        return any(all(map(ge, amounts, other)) for other in failed)
+        return any(want.gone_s > last_s and all(map(ge, amounts, it)) for last_s, it in failed)
 
-    def _stop(
-        self,
-        row: int,
-        request: Request,
-        may_go: Flags,
-        beside: Sequence[Kept],
-        **facts: object,
-    ) -> Cleared | None:
+    def _stop(self, want: Want, may_go: Flags, **facts: object) -> Cleared | None:
         snapshot, targeting = self._board.snapshot, self._targets()
-        clearing = targeting.find(request, may_go, beside)
+        clearing = targeting.find(want.request, may_go, want.beside)
         if clearing is None:
             return None
-        job = int(snapshot.waiting.id[row])
-        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
-        leaving = targeting.held_rows(clearing.victims)
-        start = take_cleared(self._board, job, request, clearing.nodes, leaving, until_s)
-        tier = int(snapshot.waiting.tier[row])
+        start = self._take(want, clearing.nodes, targeting.held_rows(clearing.victims))
+        tier, job = int(snapshot.waiting.tier[want.row]), start.job
         self.stops += targeting.stop(clearing.victims, job, {**facts, "beneficiary_tier": tier})
-        return Cleared(request, start)
+        return Cleared(want.request, start)
 
-    def _shrink(
-        self, row: int, request: Request, among: Flags, beside: Sequence[Kept]
-    ) -> Cleared | None:
+    def _shrink(self, want: Want, among: Flags) -> Cleared | None:
         """Let elastic ones of these running rows give nodes back for it, if the policy resizes."""
         board, running = self._board, self._board.snapshot.running
         if running is None or not may_resize(running, self._policy):
@@ -157,16 +154,24 @@ class Clearer:
         if self._elastic is None:
             self._elastic = Elastic(board, running, self._policy)
         self._elastic.is_open &= ~self._targets().is_gone
-        snapshot, job = board.snapshot, int(board.snapshot.waiting.id[row])
-        found = self._elastic.shrink_for(job, request, among, beside)
+        job = int(board.snapshot.waiting.id[want.row])
+        found = self._elastic.shrink_for(job, want.request, among, want.beside)
         if found is None:
             return None
         self.resizes += found.resizes
         resized = [resize.job for resize in found.resizes]
         self._targets().let_go(ints(np.flatnonzero(np.isin(running.jobs.id, resized))))
-        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
-        start = take_cleared(board, job, request, found.nodes, found.leaving, until_s)
-        return Cleared(request, start)
+        return Cleared(want.request, self._take(want, found.nodes, found.leaving))
+
+    def _take(self, want: Want, nodes: Ints, leaving: Ints) -> Start:
+        """Start it on these nodes, where these rows of `Held` leave."""
+        board, request = self._board, want.request
+        job = int(board.snapshot.waiting.id[want.row])
+        until_s = board.snapshot.now_s + float(board.snapshot.waiting.remaining_s[want.row])
+        start = take_cleared(board, job, request, nodes, leaving, until_s)
+        # Promises to others lie there too, of which it may take what is theirs.
+        board.keeping.charge(request.pool, shares_of(request, nodes), want.gone_s)
+        return start
 
     def _targets(self) -> Targeting:
         running = self._board.snapshot.running

@@ -13,7 +13,7 @@ A resize is a restart with another number of nodes: the job goes on from its las
   hold so much.
 
 Who is resized has its time limit before it again. So nobody is who has nodes of which something is
-kept, nor who holds licences, which could be given away before it is back.
+kept before that is over, nor who holds licences, which could be given away before it is back.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Shrinking:
 class Elastic:
     """The running jobs of a board that can be resized, by row of `Running`.
 
-    `size` is the number of nodes each has now, `nodes` their rows.
+    `size` is the number of nodes each has now, `nodes` their rows; `gone_s` when each is surely
+    gone if it starts again now; `kept_s` when the first of what is kept of each node begins.
     """
 
     def __init__(self, board: Board, running: Running, policy: Policy) -> None:
@@ -76,8 +77,15 @@ class Elastic:
         mine = self._row_of_held != NONE
         rows, size = self._row_of_held[mine], len(row_of)
         self.size: Ints = ints(np.bincount(rows, minlength=size))
-        fixed = board.keeping.nodes() | ~board.snapshot.nodes.takes_work
-        stays = np.bincount(rows[fixed[held.node[mine]]], minlength=size) > 0
+        self.gone_s: Floats = floats(
+            board.snapshot.now_s + running.jobs.time_limit_s + policy.backfill_slack_s
+        )
+        self.kept_s: Floats = floats(np.full(len(board.changes), np.inf))
+        for one in board.keeping:
+            self.kept_s[one.nodes] = np.minimum(self.kept_s[one.nodes], one.from_s)
+        node = held.node[mine]
+        fixed = (self.kept_s[node] < self.gone_s[rows]) | ~board.snapshot.nodes.takes_work[node]
+        stays = np.bincount(rows[fixed], minlength=size) > 0
         is_whole = running.jobs.gpu_milli == WHOLE_MILLI
         self.is_open: Flags = flags(
             may_stop(running, policy)
@@ -168,7 +176,7 @@ class Elastic:
         taken = np.zeros(len(board.snapshot.nodes.id), dtype=np.bool_)
         for row in np.flatnonzero(self.is_open & ~crowded[self.jobs.pool]).tolist():
             request, mine = self.request(row), self.nodes(row)
-            free = board.fits(request) & ~taken & ~board.keeping.nodes()
+            free = board.fits(request) & ~taken & (self.kept_s >= self.gone_s[row])
             free[mine] = False
             rows = np.concatenate([np.sort(mine), np.flatnonzero(free)])
             best = self._best_size(row, request, ints(rows), gate)

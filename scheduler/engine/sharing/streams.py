@@ -46,7 +46,8 @@ class Doors:
     """Which classes may still start: a class that is shut for somebody stays so for the cycle.
 
     `closed`: for good. `full`: they fit nowhere, so only who takes back what it lent may still
-    start. `gone_by_s`: they fit but for what is kept, so only who is gone by then may.
+    start. `gone_by_s`: they fit but for what is kept, so of those who are *late*, not gone by then,
+    again only who takes back.
     """
 
     def __init__(self, classes: Classes, order: Ints, heads: Heads, gate: Gate) -> None:
@@ -94,6 +95,10 @@ class Doors:
         """For whom the account rules."""
         self._closed_for.join(account, alike)
 
+    def is_shut(self, class_row: int, row: int) -> bool:
+        """Whether the waiting row's class is full, or it is late."""
+        return self._is_full[class_row] or self._is_late(row, class_row)
+
     def claim_no_more(self, account: int, alike: Flags) -> None:
         """Nobody whom the account rules takes anything back for these."""
         self._unclaimed.join(account, alike)
@@ -128,9 +133,10 @@ class Doors:
         is_closed, is_full = self._is_closed, self._is_full
         for turn in range(stream.turn, len(class_of)):
             row = class_of[turn]
-            if is_closed[row] or (is_full[row] and (unclaimed is None or unclaimed[row])):
+            if is_closed[row] or closed[row]:
                 continue
-            if not closed[row] and self._is_in_time(stream, turn, row):
+            may_claim = unclaimed is not None and not unclaimed[row]
+            if may_claim or not (is_full[row] or self._is_late_at(stream, turn, row)):
                 stream.turn = turn
                 return True
         stream.turn = len(class_of)
@@ -150,29 +156,35 @@ class Doors:
         if self._is_closed[class_row]:
             return False
         closed, unclaimed = self._shut_for(stream)
-        if self._is_full[class_row] and (unclaimed is None or unclaimed[class_row]):
+        if closed[class_row]:
             return False
-        return not closed[class_row] and self._is_in_time(stream, turn, class_row)
-
-    def _is_in_time(self, stream: Stream, turn: int, class_row: int) -> bool:
-        """Whether the job of that turn is gone before what is kept of its class's room begins."""
-        if self._may_be_late[class_row]:
+        if unclaimed is not None and not unclaimed[class_row]:
             return True
-        row = int(self._order[stream.places[turn]])
-        return bool(self._heads.is_gone_at_s(row) <= self.gone_by_s[class_row])
+        return not (self._is_full[class_row] or self._is_late_at(stream, turn, class_row))
+
+    def _is_late_at(self, stream: Stream, turn: int, class_row: int) -> bool:
+        """As `_is_late`, of the job of that turn."""
+        if self._may_be_late[class_row]:
+            return False
+        return self._is_late(int(self._order[stream.places[turn]]), class_row)
+
+    def _is_late(self, row: int, class_row: int) -> bool:
+        """Whether the waiting row is still there when what is kept of its class's room begins."""
+        if self._may_be_late[class_row]:
+            return False
+        return bool(self._heads.is_gone_at_s(row) > self.gone_by_s[class_row])
 
     def _open(self, stream: Stream, turns: slice) -> Flags:
         """Which of these jobs are of an open class, end in time if they must, and are paid for."""
         class_of = stream.class_of[turns]
-        is_open = ~self.closed[class_of]
-        if not stream.may_claim:
-            is_open &= ~self.full[class_of]
-        else:
-            is_open &= ~(self.full & self._unclaimed.column(stream.account))[class_of]
-        must_end = is_open & np.isfinite(self.gone_by_s[class_of])
+        is_shut = self.full[class_of]
+        must_end = ~is_shut & np.isfinite(self.gone_by_s[class_of])
         if must_end.any():
             rows = self._order[stream.places[turns]][must_end]
-            is_open[must_end] = self._heads.gone_s(rows) <= self.gone_by_s[class_of[must_end]]
+            is_shut[must_end] = self._heads.gone_s(rows) > self.gone_by_s[class_of[must_end]]
+        if stream.may_claim:
+            is_shut &= self._unclaimed.column(stream.account)[class_of]
+        is_open = ~(self.closed[class_of] | is_shut)
         # Who was promised a start may have a place of his own.
         if self._heads.has_promised:
             is_open |= self._heads.are_promised(self._order[stream.places[turns]])
