@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.plan import Plan, Reservation, SlotKind
 from scheduler.engine.policy import Policy
-from scheduler.states import WaitReason
+from scheduler.states import Tier, WaitReason
 from tests.builders import NOW_S, draw, job, picture
 from tests.engine.shaping import in_racks, shaped
+from tests.engine.stopping import live
 
 TWO = Policy(heads=2, backfill_slack_s=0)
 WIDE = [job(5, "1x4", waited=900), job(6, "1x4", waited=800)]
@@ -55,6 +60,19 @@ def test_a_promise_is_kept_though_the_first_head_finds_a_better_place() -> None:
     assert planned(plan_cycle(snapshot, TWO)) == [(5, (102,), 200), (6, (102,), 3800)]
     remembered = with_promises(snapshot, told)
     assert planned(plan_cycle(remembered, TWO)) == [(5, (101,), 300), (6, (102,), 200)]
+
+
+@pytest.mark.parametrize("policy", [TWO, replace(TWO, preempts=True)])
+def test_a_promise_outlives_an_equal_job_of_a_higher_tier_that_fits_nowhere(
+    policy: Policy,
+) -> None:
+    """Job 4 has just come, so nothing is kept for it; that its class is full concerns no head."""
+    told = (Reservation(5, (101,), NOW_S + 500), Reservation(6, (102,), NOW_S + 900))
+    jobs = [job(4, "1x4", tier=Tier.URGENT), *WIDE]
+    snapshot = with_promises(draw("a 1...", "b 2...", jobs=jobs, ends={1: 500, 2: 900}), told)
+    assert planned(plan_cycle(snapshot, policy)) == [(5, (101,), 500), (6, (102,), 900)]
+    running = live(snapshot, job(1, tier=Tier.URGENT), job(2, tier=Tier.URGENT))
+    assert planned(plan_cycle(running, policy)) == [(5, (101,), 500), (6, (102,), 900)]
 
 
 def test_a_promise_whose_node_failed_is_planned_anew() -> None:
