@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.preempting.stakes import lost_work_s
-from scheduler.engine.snapshot import flags
+from scheduler.engine.snapshot import flags, ints
 from scheduler.states import Tier
 from tests.builders import draw, job
 from tests.engine.stopping import PROMISED, TIERS, live, starts, stops
@@ -156,6 +156,27 @@ def test_who_stops_a_job_that_has_its_node_alone_gets_all_of_the_node(shape):
     among = [job(1, "1x3"), job(2, "1x3")]
     plan = plan_cycle(live(snapshot, *among), TIERS)
     assert len(stops(plan)) == len(starts(plan)[9]) == int(shape[0])
+
+
+@pytest.mark.parametrize("cut", ["card", "is_shareable"])
+@pytest.mark.parametrize(
+    ("where", "stopped"),
+    [("pool=other", True), ("model=A100", True), ("pool=default", False)],
+)
+def test_only_cut_cards_that_the_job_might_get_make_it_wait(cut: str, where: str, stopped: bool):
+    """Of two teams: what is to spare on a cut card for one is not for the other."""
+    urgent = job(9, "1x4", model="H100", tier=Tier.URGENT)
+    snapshot = live(draw("a 1111", f"b .. {where}", jobs=[urgent]), job(1, "1x4"))
+    whole = replace(
+        snapshot,
+        held=replace(snapshot.held, tenant=ints([0])),
+        waiting=replace(snapshot.waiting, tenant=ints([1])),
+    )
+    column = getattr(whole.devices, cut).copy()
+    column[-2:] = 1
+    parts = replace(whole, devices=replace(whole.devices, **{cut: column}))
+    assert stops(plan_cycle(whole, TIERS)) == [(1, 9)]
+    assert stops(plan_cycle(parts, TIERS)) == [(1, 9)] * stopped
 
 
 def test_nodes_kept_for_a_head_of_its_own_tier_are_left_alone():

@@ -68,6 +68,10 @@ class Cards:
         is_alone = (tenant == _EMPTY) | (tenant == request.tenant)
         return flags(is_alone | (request.shares_cards & (self._closed[card] == 0)))
 
+    def are_cut(self, devices: Flags) -> bool:
+        """Whether any of these devices is on a card that tenants do not share."""
+        return self.matter and bool((self._is_cut & devices).any())
+
     def charge(self, device_rows: Ints, request: Request, holder: int) -> None:
         """The request's tenant comes to these devices' cards; `holder` is its row of the board."""
         if self.matter:

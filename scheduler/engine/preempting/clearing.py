@@ -20,7 +20,7 @@ from scheduler.engine.preempting.resizing import Elastic, may_resize
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import NONE, Flags, Ints, Request, ints
+from scheduler.engine.snapshot import NONE, Flags, Ints, Request, flags, ints
 
 # Stops of one cycle; the next one follows in a moment, and sees what has become of them.
 MOST_STOPS = 512
@@ -66,6 +66,7 @@ class Clearer:
         # By side and kind, amounts for which giving back all that is lent was not enough, and when
         # the last of what was kept beside begins: who is gone by then leaves less aside.
         self._failed: dict[tuple[Side, Request], list[tuple[float, tuple[int, ...]]]] = {}
+        self._meets_cut: dict[tuple[int, int], bool] = {}
         running = board.snapshot.running
         # Whether nobody can be stopped at all.
         self.is_idle = running is None or not any(self._stops_lower) or not len(running.jobs)
@@ -96,7 +97,7 @@ class Clearer:
         if self.is_idle or not self._stops_lower[request.pool] or len(self.stops) >= MOST_STOPS:
             return None
         # Whom to stop is found by counting; what counts do not tell is not stopped for.
-        if not request.is_counted or board.cards.matter or request.booking != NONE:
+        if not request.is_counted or request.booking != NONE or self._may_meet_cut_cards(request):
             return None
         waiting = board.snapshot.waiting
         if request.nodes_min:
@@ -111,6 +112,18 @@ class Clearer:
             return None
         below = targeting.below(tier)
         return self._shrink(want, below) or self._stop(want, below, why="tier")
+
+    def _may_meet_cut_cards(self, request: Request) -> bool:
+        """Whether the job might get a device of its pool on a card that tenants do not share."""
+        board, kind = self._board, (request.pool, request.model)
+        if not board.cards.matter:
+            return False
+        if kind not in self._meets_cut:
+            devices = board.snapshot.devices
+            in_pool = board.in_pool[request.pool][devices.node]
+            its = flags(in_pool & board.accepts[request.model][devices.model])
+            self._meets_cut[kind] = board.cards.are_cut(its)
+        return self._meets_cut[kind]
 
     def _take_back(self, want: Want) -> Cleared | None:
         """Shrink those who run on what the job's own account lent, else stop them."""
