@@ -60,6 +60,31 @@ def test_a_guarantee_of_one_model_holds_where_the_pool_is_full(lend: int) -> Non
     assert starts(plan) == {5: [101]}
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_an_owner_takes_back_by_every_limit_that_it_is_within(others: bool) -> None:
+    """Speech borrows H100 alone; audio borrows of all models, on an A100, which is of no use."""
+    limits = [
+        limit("vision", guaranteed=2),
+        limit("speech", guaranteed=4),
+        limit("vision", guaranteed=2, model="H100"),
+        limit("speech", guaranteed=2, model="H100"),
+    ]
+    snapshot = lent(
+        draw(
+            "a 1122 model=H100",
+            f"b {'3' if others else '.'}... model=A100",
+            jobs=[job(5, "1x2", model="H100"), job(6, "1x1", model="H100")],
+        ),
+        *(job(1, "1x2"), job(2, "1x2"), *([job(3)] if others else [])),
+        owners={1: "speech", 2: "speech", 3: "audio", 5: "vision", 6: "vision"},
+        limits=limits,
+        tree=(*TEAMS, "org/audio"),
+        ran_s=[9000, 700, 700][: 2 + others],
+        checkpoint_age_s=[600, 10, 0][: 2 + others],
+    )
+    assert stops(plan_cycle(snapshot, TIERS)) == [(2, 5)]
+
+
 def test_the_newest_of_what_is_borrowed_is_given_back_and_says_to_whom() -> None:
     snapshot = lent(
         draw("a 1122", jobs=[job(5, "1x2")]),

@@ -85,7 +85,7 @@ class Clearer:
         """Whether its account can take back nothing for this any more in this cycle."""
         account = int(self._board.snapshot.waiting.account[want.row])
         found = self._claims().find(want.request, account)
-        return found is None or self._was_tried(found, want)
+        return all(self._was_tried(claim, want) for claim in found)
 
     def clear(self, want: Want, *, by_tier: bool = True) -> Cleared | None:
         """Stop others for the waiting job, if that makes room for it.
@@ -128,19 +128,17 @@ class Clearer:
     def _take_back(self, want: Want) -> Cleared | None:
         """Shrink those who run on what the job's own account lent, else stop them."""
         account = int(self._board.snapshot.waiting.account[want.row])
-        found = self._claims().find(want.request, account)
-        if found is None or self._was_tried(found, want):
-            return None
-        shrunk = self._shrink(want, found.takers)
-        if shrunk is not None:
-            return shrunk
-        whose = self._gate.name_of(found.owner)
-        cleared = self._stop(want, found.takers, why="reclaim", given_back_to=whose)
-        if cleared is None:
+        for claim in self._claims().find(want.request, account):
+            if self._was_tried(claim, want):
+                continue
+            facts = {"why": "reclaim", "given_back_to": self._gate.name_of(claim.owner)}
+            cleared = self._shrink(want, claim.takers) or self._stop(want, claim.takers, **facts)
+            if cleared is not None:
+                return cleared
             kind, amounts = kind_and_amounts(want.request)
             last_s = max((one.from_s for one in want.beside), default=-np.inf)
-            self._failed.setdefault((found.side, kind), []).append((last_s, amounts))
-        return cleared
+            self._failed.setdefault((claim.side, kind), []).append((last_s, amounts))
+        return None
 
     def _was_tried(self, claim: Claim, want: Want) -> bool:
         """Whether a request of its kind, no larger and no longer there, fitted nowhere even with

@@ -9,6 +9,7 @@ are those of Kueue (cohorts, reclaim) with the newest first.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -114,8 +115,8 @@ class Reclaiming:
             for scope, cohorts in self._gate.cohorts.items()
         )
 
-    def find(self, request: Request, account: int) -> Claim | None:
-        """Within whose guarantee the request is, and who may go for it."""
+    def find(self, request: Request, account: int) -> Iterator[Claim]:
+        """Within whose guarantees the request is, and who may go for it; limit by limit."""
         milli = self._gate.quota_milli(request)
         for scope, cohorts in self._gate.concerned(request):
             owner = NONE if account == NONE else cohorts.guarantor(account, milli)
@@ -123,8 +124,7 @@ class Reclaiming:
                 side = self._side(scope, owner)
                 takers = self._takers(side)
                 if takers.count:
-                    return Claim(owner, side, takers.may_go)
-        return None
+                    yield Claim(owner, side, takers.may_go)
 
     def _side(self, scope: Scope, owner: int) -> Side:
         """Whom the owner takes from: all who hold no more than their own take from the same."""
