@@ -44,7 +44,7 @@ def assert_borrowed_is_lent(then: Snapshot) -> None:
             assert direct >= 0
             used = {r: min(now.own[r], max(now.keeps[r], now.taken[r])) for r in members}
             idle = {r: now.own[r] - used[r] for r in members}
-            given_to_nobody = now.own[parent] - sum(now.own[r] - now.keeps[r] for r in members)
+            given_to_nobody = now.guaranteed[parent] - sum(now.guaranteed[r] for r in members)
             borrowed = sum(now.taken[r] - min(now.own[r], now.taken[r]) for r in members)
             outside = max(0, now.taken[parent] - now.own[parent])
             assert borrowed + direct <= sum(idle.values()) + given_to_nobody + outside

@@ -96,6 +96,24 @@ def test_a_job_inside_gets_the_model_that_is_booked_unless_all_is() -> None:
     assert plan_cycle(whole).starts[0].placements[0].devices == (1005, 1006)
 
 
+@pytest.mark.parametrize("model", ["A100", "H100"])
+def test_a_job_inside_gets_the_model_that_it_asks_for_where_any_whole_card_is_booked(
+    model: str,
+) -> None:
+    """A card in parts elsewhere makes "any" a set of all whole cards."""
+    drawn = draw(
+        "a .... model=A100",
+        "b .... model=H100",
+        "c . pool=other model=part",
+        jobs=[job(5, "1x2", model=model), job(6, "1x1")],
+    )
+    assert drawn.models == ("A100", "H100", "part")
+    parts = replace(drawn, model_sets=((A100, H100),))
+    snapshot = booked(parts, (9, 2, 2, -10, 9000), inside={5: 9, 6: 9}, model=3)
+    found = {start.job: start.placements[0].node for start in plan_cycle(snapshot, STRICT).starts}
+    assert found[5] == {"A100": 101, "H100": 102}[model] and found.keys() == {5, 6}
+
+
 def test_a_forecast_looks_past_what_is_booked_of_another_model() -> None:
     """Behind the head of the line: two hours of A100 do not fit before they are booked."""
     first = job(4, "1x1", model="H100", waited=9, limit_s=60)

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import Order, Policy
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.states import WaitReason, wait_sentence
 from tests.builders import draw, job
@@ -75,6 +76,23 @@ def test_a_borrow_limit_of_none_and_of_some() -> None:
     limits = [limit("a", guaranteed=4, borrow=2)]
     snapshot = shared_by(draw("a ........", jobs=jobs), *TEAMS, owners=of(a="5"), limits=limits)
     assert outcome(snapshot) == {5: "starts"}
+
+
+def test_a_lend_limit_further_down_keeps_the_rest_from_other_teams_too() -> None:
+    """Of a's eight its project keeps six to itself, so that b may borrow two."""
+    jobs = [job(number) for number in range(5, 13)]
+    limits = [limit("a", guaranteed=8), limit("p", guaranteed=6, lend=0), limit("b", guaranteed=8)]
+    owners = {1: "b", **{one.id: "b" for one in jobs}}
+    tree = ("org", "org/a", "org/a/p", "org/b")
+    cluster = draw("a 11111111 ........", jobs=jobs)
+    snapshot = shared_by(cluster, *tree, owners=owners, limits=limits)
+    assert list(outcome(snapshot).values()).count("starts") == 2
+    (cohorts,) = Gate(snapshot).cohorts.values()
+    assert cohorts.own == [10_000, 2_000, 6_000, 8_000]
+    # With a lend limit of its own above that, nothing is kept twice.
+    limits[0] = limit("a", guaranteed=8, lend=1)
+    (cohorts,) = Gate(shared_by(cluster, *tree, owners=owners, limits=limits)).cohorts.values()
+    assert (cohorts.own, cohorts.keeps) == ([9_000, 2_000, 6_000, 8_000], [0, 1_000, 6_000, 0])
 
 
 def test_a_lend_limit_keeps_the_rest_for_its_owner() -> None:

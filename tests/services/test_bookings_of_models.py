@@ -9,6 +9,7 @@ from scheduler.selectors.calendar.reserved import reserved_devices
 from scheduler.services.bookings.requested import Fit, shape_of
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.sharing.limits import set_quota
+from scheduler.spec import SpecInvalid
 from tests import scenes
 from tests.scenes import NOON, at
 from tests.services.test_bookings import HOUR, book
@@ -92,6 +93,17 @@ def test_of_a_whole_node_every_model_is_its_owners(lead, project, cluster):
     owned = reserved_devices(now=at(HOUR))
     assert booking.node_ids == [node.pk]
     assert set(owned) == set(node.devices.values_list("pk", flat=True))
+
+
+def test_who_names_models_names_the_one_that_is_booked(lead, alice, project, cluster):
+    mix(cluster)
+    booking = book(lead, project, cluster, gpus_per_node=2, gpu_model="A100")
+    with pytest.raises(SpecInvalid, match="is of A100; name that too, or none"):
+        scenes.submit(
+            alice, project, now=NOON, booking=str(booking.pk), gpu_models=["L40S", "V100"]
+        )
+    either = {"booking": str(booking.pk), "gpu_models": ["L40S", "A100"]}
+    assert scenes.submit(alice, project, now=NOON, **either).booking == str(booking.pk)
 
 
 def test_who_held_a_device_before_does_not_decide_whose_it_is(lead, alice, project, cluster):

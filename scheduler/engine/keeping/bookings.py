@@ -40,18 +40,30 @@ def within_bookings(snapshot: Snapshot, slack_s: float) -> Snapshot:
     stay_s = last_s - np.append(np.maximum(bookings.from_s, snapshot.now_s), 0.0)
     # Who comes too late gets no room; a run time of nothing would be no snapshot.
     remaining_s = np.minimum(waiting.remaining_s, np.maximum(stay_s[waiting.booking], 1.0))
-    # Of a node booked in part, who takes any model gets none that is not booked.
-    booked = np.append(np.where(bookings.gpus_per_node > 0, bookings.model, NONE), NONE)
-    model = booked[waiting.booking]
     return replace(
         snapshot,
         held=replace(held, until_s=floats(np.minimum(held.until_s, last_s[held.booking]))),
         waiting=replace(
             waiting,
             remaining_s=floats(remaining_s),
-            model=ints(np.where(model == NONE, waiting.model, model)),
+            model=_narrowed(snapshot),
         ),
     )
+
+
+def _narrowed(snapshot: Snapshot) -> Ints:
+    """By waiting job the model, or set of models, that it takes.
+
+    Of a node booked in part, who takes more models than are booked gets none that is not.
+    """
+    bookings, accepts, model = snapshot.bookings, snapshot.accepts(), snapshot.waiting.model.copy()
+    in_part = np.append(bookings.gpus_per_node > 0, False)
+    rows = np.flatnonzero(in_part[snapshot.waiting.booking])
+    booked = bookings.model[snapshot.waiting.booking[rows]]
+    is_within = ~(accepts[booked] & ~accepts[model[rows]]).any(axis=1)
+    is_less = is_within & (accepts[booked] != accepts[model[rows]]).any(axis=1)
+    model[rows[is_less]] = booked[is_less]
+    return ints(model)
 
 
 def keep_bookings(board: Board) -> None:

@@ -39,8 +39,8 @@ class Shortage:
 class Cohorts:
     """What each account holds and may hold of one pool and model, in milli-GPU.
 
-    `own`: its guarantee without what its children keep to themselves. `keeps`: the part of that
-    which it never lends. `taken`: what it and those below use of `own`, beyond what the children
+    `own`: its guarantee without what those below it keep to themselves. `keeps`: the part of that
+    which it never lends. `taken`: what it and those below use of `own`, beyond what those below
     keep. `held`: all they hold. `charged`: who was charged so far, in turn. `own - keeps`
     is what others may have of it; what an account takes above `own` it borrows from its parent.
     """
@@ -65,7 +65,7 @@ class Cohorts:
                 continue
             lends = self.own[row] if lend_limit[row] == NONE else lend_limit[row]
             self.keeps[row] = max(0, self.own[row] - lends)
-            kept_below[parent] += self.keeps[row]
+            kept_below[parent] += self.keeps[row] + kept_below[row]
             taken_below[parent] += max(0, self.taken[row] - self.keeps[row])
         # By account, whether any below keeps something to itself that is idle: as it was at first.
         used = zip(self.held, self.taken, self.guaranteed, self.own, strict=True)

@@ -52,6 +52,8 @@ def _misfits(booking: Booking, project: Project, queue: Queue, spec: JobSpec) ->
         refuse("exclusive", f"{booking} has parts of nodes only; book whole nodes")
     if booking.gpu_model and spec.gpu_model and spec.gpu_model != booking.gpu_model:
         refuse("gpu_model", f"{booking} is of {booking.gpu_model}; ask for that, or for any")
+    if booking.gpu_model and spec.gpu_models and booking.gpu_model not in spec.gpu_models:
+        refuse("gpu_models", f"{booking} is of {booking.gpu_model}; name that too, or none")
     if spec.begin is not None and spec.begin >= booking.until_at:
         refuse("begin", f"{booking} is {BookingState.ENDED} by then; begin earlier")
     return problems
