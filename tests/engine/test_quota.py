@@ -9,9 +9,9 @@ import pytest
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
+from scheduler.engine.snapshot import NONE, Claims, Snapshot, SnapshotInvalid, floats, ints
 from scheduler.states import WaitReason, wait_sentence
-from tests.builders import draw, job
+from tests.builders import NOW_S, draw, job
 from tests.engine.owners import DrawnLimit, limit, shared_by
 from tests.engine.shaping import shaped
 
@@ -46,6 +46,23 @@ def test_a_maximum_holds_for_the_account_and_all_below_it() -> None:
     assert outcome(snapshot) == {5: "starts", 6: WaitReason.QUOTA_HARD, 7: "starts"}
     facts = facts_of(snapshot, 6)
     assert (facts["account"], facts["used"], facts["limit"], facts["gpus"]) == ("t", 3, 3, 2)
+
+
+@pytest.mark.parametrize("held", ["1111 ....", "11.. ...."])
+def test_what_a_job_grows_into_counts_before_it_has_stopped(held: str) -> None:
+    """Job 1 stops on what it has, to go on with eight."""
+    cluster = draw(f"a {held}", "b ....", jobs=[job(5, "1x4")])
+    kept = Claims(*(ints([one]) for one in (1, 0, 8, 1, 1024)), floats([NOW_S + 3600]))
+    claim = ints([0] * 8 + [NONE] * 4)
+    cluster = replace(cluster, claims=kept, devices=replace(cluster.devices, claim=claim))
+    for owner, most, first in (
+        ("t", 11, WaitReason.QUOTA_HARD),
+        ("t", 12, "starts"),
+        ("a", 8, "starts"),
+    ):
+        owners, limits = {1: "t", 5: owner}, [limit("t", maximum=most)]
+        snapshot = shared_by(cluster, "org", "org/t", "org/a", owners=owners, limits=limits)
+        assert outcome(snapshot) == {5: first}
 
 
 def test_within_the_guarantee_nobody_is_asked() -> None:

@@ -133,7 +133,7 @@ class Purse:
         return {"asks": asks, "left": "money" if left == ANY_AMOUNT else amount}
 
 
-def worst_case_s(milli: int, time_limit_s: int) -> float:
+def worst_case_s(milli: int, time_limit_s: float) -> float:
     """GPU-seconds that a job holds at most: all its GPUs for its whole time limit."""
     return milli / WHOLE_MILLI * time_limit_s
 

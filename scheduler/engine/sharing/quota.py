@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.engine.plan import Start
 from scheduler.engine.shaping.sizes import least_size, sizes_of
 from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage, whole_gpus
-from scheduler.engine.sharing.holdings import Scope, cohorts_of, jobs_held
+from scheduler.engine.sharing.holdings import Scope, cohorts_of, growths, jobs_held, models_kept
 from scheduler.engine.sharing.purse import Purse, worst_case_s
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.sharing.within import Limit, shortage_within
@@ -207,28 +207,31 @@ class Gate:
             self._count(request, account, time_limit_s, ints(devices.model[rows]))
 
     def keep_for(self, claimants: Waiting) -> None:
-        """Count the jobs that others make room for: what is kept for them is as good as theirs."""
+        """Count what is kept for `claimants`, and for who grows: it is as good as theirs."""
         if self.is_open:
             return
-        devices, classes = self.snapshot.devices, classes_of(claimants)
-        for row, job in enumerate(claimants.id.tolist()):
-            claims = np.flatnonzero(self.snapshot.claims.job == job)
-            models = ints(devices.model[np.isin(devices.claim, claims)])
-            request, account = classes.requests[classes.of_job[row]], int(claimants.account[row])
-            if account != NONE:
-                self._count(request, account, int(claimants.time_limit_s[row]), models)
+        classes, account = classes_of(claimants), claimants.account
+        for row in np.flatnonzero(account != NONE).tolist():
+            request, limit_s = classes.requests[classes.of_job[row]], claimants.time_limit_s[row]
+            models = models_kept(self.snapshot, int(claimants.id[row]))
+            self._count(request, int(account[row]), int(limit_s), models)
+        for one in growths(self.snapshot, claimants):
+            self._enter(one.account, one.pool, one.models, WHOLE_MILLI, one.limit_s)
 
     def _count(self, request: Request, account: int, time_limit_s: int, models: Ints) -> None:
         """Enter a job with the models of its devices."""
-        self._answers.clear()
-        each_s = worst_case_s(request.gpu_milli, time_limit_s)
-        self.purse.take(account, models, each_s)
+        self._enter(account, request.pool, models, request.gpu_milli, time_limit_s)
         for row in self.tree.way_up(account):
             self.running[row] += 1
+
+    def _enter(self, account: int, pool: int, models: Ints, gpu_milli: int, limit_s: float) -> None:
+        """Count devices of a pool by their models, so much of each."""
+        self._answers.clear()
+        self.purse.take(account, models, worst_case_s(gpu_milli, limit_s))
         for model, count in enumerate(np.bincount(models).tolist()):
-            for (pool, limited), cohorts in self.cohorts.items():
-                if count and pool in (NONE, request.pool) and limited in (NONE, model):
-                    milli = count * request.gpu_milli * self.weights[model] // WHOLE_MILLI
+            for (limited_pool, limited), cohorts in self.cohorts.items():
+                if count and limited_pool in (NONE, pool) and limited in (NONE, model):
+                    milli = count * gpu_milli * self.weights[model] // WHOLE_MILLI
                     cohorts.charge(account, milli)
 
     def concerned(self, request: Request) -> list[Limit]:
@@ -269,9 +272,7 @@ class Gate:
         """The refusal in words and figures: who holds, may hold and wants what, who borrows it."""
         is_hard = found.bound is Bound.MAXIMUM
         # Who borrows the account's own: at a limit of an account its children, else its siblings.
-        among = found.account
-        if found.bound is Bound.COHORT:
-            among = self.tree.way_up(account)[-1]
+        among = self.tree.way_up(account)[-1] if found.bound is Bound.COHORT else found.account
         facts: dict[str, object] = {
             "account": self.name_of(found.account),
             "cap": "GPUs" if is_hard else "borrowed GPUs",
