@@ -12,6 +12,7 @@ from accounts.models import AuditEvent
 from scheduler.loop.changing import change_job, preview, read_change
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import (
+    Allocation,
     BudgetPledge,
     Claim,
     Dependency,
@@ -27,7 +28,7 @@ from scheduler.services.composing import templates
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 from scheduler.services.jobs import hold_job
 from scheduler.services.placing import Start, start_attempts
-from scheduler.services.preempting.ordering import Room, keep_room
+from scheduler.services.preempting.ordering import Room, Victim, keep_room, order_room
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.spec import parse_spec
@@ -168,6 +169,21 @@ def test_jobs_that_only_ran_or_waited_before_are_looked_at_together(
     nowhere = PlacedOn(cluster.node(1).pk, 0, (), 1, 1024)
     with django_assert_num_queries(1):
         refuse_overtaken([Start(pk, (nowhere,)) for pk in jobs], jobs)
+
+
+@pytest.mark.parametrize(("gpus", "stopped"), [("2", 0), ("1", 1)])
+def test_nobody_is_stopped_for_what_it_asked_for_before(cluster, alice, project, gpus, stopped):
+    victim, job = (scenes.submit(alice, project, name=name) for name in ("old", "new"))
+    attempt = scenes.start(victim, cluster.node(1))
+    devices = [one.device_id for one in Allocation.objects.filter(placement__attempt=attempt)]
+    places = (PlacedOn(cluster.node(1).pk, 0, tuple(devices), 1, 1024),)
+    room = Room(job.pk, places, (Victim(victim.pk),), job.time_limit_s)
+    change(alice, job, gpus_per_node="2")
+    change(alice, job, gpus_per_node=gpus)
+    assert order_room(room, lease_token=scenes.TOKEN, now=at(61)) == stopped
+    assert Claim.objects.filter(job=job).exists() is bool(stopped)
+    victim.refresh_from_db()
+    assert victim.state == ("stopping" if stopped else "starting")
 
 
 def test_room_that_was_being_made_is_given_up(cluster, alice, project):

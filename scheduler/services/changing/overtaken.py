@@ -12,13 +12,14 @@ from django.db.models import QuerySet
 
 from scheduler.models import Booking, Device, Job, JobEvent, Node
 from scheduler.selectors.machines.shapes import serving
-from scheduler.states import NodeState
+from scheduler.states import JobState, NodeState
 
 if TYPE_CHECKING:
     from scheduler.services.placing import Start
+    from scheduler.services.preempting.ordering import Room
 
-# A job's version when it has been submitted and started: nothing else was done to it.
-_UNTOUCHED = 2
+# A job's version when it has been submitted; one more once it is started.
+_UNTOUCHED = 1
 _ASKED_OTHERWISE = ("request_changed", "nodes_changed")
 
 
@@ -30,8 +31,9 @@ class Overtaken(RuntimeError):
         self.job_id = job_id
 
 
-def refuse_overtaken(starts: Sequence[Start], jobs: Mapping[int, Job]) -> None:
-    """Raises Overtaken for a start that does not suit its job, as it is under its lock now.
+def refuse_overtaken(starts: Sequence[Start | Room], jobs: Mapping[int, Job]) -> None:
+    """Raises Overtaken for a start, or room for one, that does not suit its job, as it is under its
+    lock now.
 
     One that was planned for less time than the job has by now may reach into what others were
     promised. No statement for jobs to which nothing was done since their submit, one for all others
@@ -41,7 +43,11 @@ def refuse_overtaken(starts: Sequence[Start], jobs: Mapping[int, Job]) -> None:
         planned_s = start.time_limit_s
         if planned_s is not None and jobs[start.job_id].time_limit_s > planned_s:
             raise Overtaken(start.job_id, "may run for longer by now")
-    touched = [pk for pk, job in jobs.items() if job.version > _UNTOUCHED]
+    touched = [
+        pk
+        for pk, job in jobs.items()
+        if job.version > _UNTOUCHED + (job.state == JobState.STARTING)
+    ]
     if not touched:
         return
     events = JobEvent.objects.filter(job__in=touched, kind__in=_ASKED_OTHERWISE)
@@ -84,7 +90,7 @@ def refuse_on_taken_out(starts: Sequence[Start]) -> None:
             raise Overtaken(start.job_id, "would start on a node that takes no work any more")
 
 
-def _suits(start: Start, job: Job) -> bool:
+def _suits(start: Start | Room, job: Job) -> bool:
     places = start.placements
     if not job.nodes_min <= len(places) <= job.nodes:
         return False

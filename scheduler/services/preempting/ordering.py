@@ -12,6 +12,7 @@ from scheduler.engine.preempting.claiming import victim_words
 from scheduler.models import Attempt, Claim, Job, SchedulerLease
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempts
+from scheduler.services.changing.overtaken import Overtaken, refuse_overtaken
 from scheduler.services.errors import LeaseLost
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.stopping import request_stop
@@ -55,8 +56,8 @@ def order_room(room: Room, *, lease_token: int, now: datetime) -> int:
 
     All of it or nothing. 1. The lease is still ours. 2. The victims' live attempts are locked; who
     has ended meanwhile needs no asking; so is the job's own, if it is moved. 3. The job still wants
-    the room. 4. The devices are kept, unless one is kept for somebody else by now. 5. The victims
-    are asked, each told for whom. Raises LeaseLost.
+    just that room. 4. The devices are kept, unless one is kept for somebody else by now. 5. The
+    victims are asked, each told for whom. Raises LeaseLost.
     """
     try:
         return _order(room, lease_token, now)
@@ -75,7 +76,9 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
     job = Job.objects.select_for_update(of=("self",)).select_related("pool").get(pk=room.job_id)
     if job.state not in _CLAIMANTS and job.pk not in victims:
         return 0
-    if room.time_limit_s is not None and job.time_limit_s > room.time_limit_s:
+    try:
+        refuse_overtaken([room], {job.pk: job})
+    except Overtaken:
         return 0
     grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
     is_moved = job.pk in victims or job.state == JobState.STOPPING
