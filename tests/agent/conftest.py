@@ -26,6 +26,17 @@ from tests.agent.portal import TOKEN, Portal
 ROOT = Path(__file__).resolve().parents[2]
 _fences = itertools.count(1)
 FAST = ["--hold-s", "5", "--sample-s", "0.3", "--heartbeat-s", "1", "--retry-cap-s", "0.3"]
+# Quoted in single quotes it is one word of a shell.
+SAVES = """
+import signal, sys, time
+def save(*_):
+    time.sleep(0.7)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
 
 
 class Agent:

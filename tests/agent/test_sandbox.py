@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from scheduler.agent.runtime.records import SandboxPlan
 from scheduler.agent.runtime.space import sandbox
 from scheduler.states import EndReason, Isolation
 from scheduler.wire.messages import Code, StopOrder
-from tests.agent.conftest import Agent, assignment, wait_until
+from tests.agent.conftest import SAVES, Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
 _BWRAP = shutil.which("bwrap")
@@ -102,6 +103,20 @@ def test_stop_signal_notice_and_exit_code_are_as_ever(portal: Portal, agent: Age
     report = portal.ended("alpha", order.fence)
     assert (report.end_reason, report.exit_code) == (EndReason.PREEMPTED, 7)
     assert '"reason": "preempted"' in portal.logs[order.fence, 0].decode()
+
+
+@needs_sandbox
+def test_a_program_that_a_shell_started_has_its_grace(portal: Portal, agent: Agent) -> None:
+    order = assignment(f"/usr/bin/python3 -c '{SAVES}' | tee copy\necho went on")
+    portal.assign("alpha", order)
+    portal.wait(lambda: b"ready" in portal.logs[order.fence, 0])
+    asked_at = time.monotonic()
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.PREEMPTED, 20))
+    report = portal.ended("alpha", order.fence)
+    assert 0.7 < time.monotonic() - asked_at < 10
+    assert (report.end_reason, report.exit_code) == (EndReason.PREEMPTED, 143)
+    log = portal.logs[order.fence, 0].decode()
+    assert "saved" in log and "went on" not in log
 
 
 @needs_sandbox

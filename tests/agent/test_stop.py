@@ -13,7 +13,7 @@ import pytest
 from scheduler.agent.runtime import children, processes
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment, StopOrder
-from tests.agent.conftest import Agent, assignment, wait_until
+from tests.agent.conftest import SAVES, Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
 CANCEL = StopOrder(EndReason.CANCELLED_BY_USER, 5)
@@ -192,3 +192,62 @@ def test_what_runs_is_given_more_time(portal: Portal, agent: Agent) -> None:
     report = portal.ended("alpha", order.fence)
     assert report.end_reason == EndReason.COMPLETED
     assert b"done" in portal.logs[(order.fence, 0)]
+
+
+@pytest.mark.parametrize(
+    ("first", "code"), [("true", 143), ("trap 'echo swept' EXIT", 143), ("trap 'exit 3' TERM", 3)]
+)
+def test_a_program_that_a_shell_started_has_its_grace(
+    portal: Portal, agent: Agent, first: str, code: int
+) -> None:
+    pipe = " | tee copy" if first == "true" else ""
+    script = f"#!/bin/bash\n{first}\n/usr/bin/python3 -c '{SAVES}'{pipe}\necho went on\n"
+    order = assignment(script)
+    started(portal, agent, order)
+    asked_at = time.monotonic()
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 20))
+    report = portal.ended("alpha", order.fence)
+    assert 0.7 < time.monotonic() - asked_at < 10
+    assert report.end_reason == EndReason.CANCELLED_BY_USER
+    assert report.exit_code == code, "the shell's own end counts"
+    log = portal.logs[order.fence, 0].decode()
+    assert "saved" in log and "went on" not in log
+
+
+def test_a_helper_that_ignores_the_signal_holds_up_no_stop(portal: Portal, agent: Agent) -> None:
+    """As Python's own tracker of shared memory does, which goes when its parent has gone."""
+    code = """
+import subprocess, sys, time
+inner = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', "
+inner += "flush=True); sys.stdin.read()"
+helper = subprocess.Popen([sys.executable, "-c", inner], stdin=subprocess.PIPE)
+time.sleep(300)
+"""
+    order = assignment(command=("/usr/bin/python3", "-c", code))
+    started(portal, agent, order)
+    asked_at = time.monotonic()
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 30))
+    assert portal.ended("alpha", order.fence).exit_code == 143
+    assert time.monotonic() - asked_at < 5
+
+
+def test_who_ignores_the_signal_below_a_shell_has_the_whole_grace(
+    portal: Portal, agent: Agent
+) -> None:
+    code = SAVES.replace("signal.SIGTERM, save", "signal.SIGTERM, signal.SIG_IGN")
+    order = assignment(f"/usr/bin/python3 -c '{code}'\necho went on")
+    started(portal, agent, order)
+    asked_at = time.monotonic()
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 1))
+    assert portal.ended("alpha", order.fence).exit_code == 137
+    assert 0.9 < time.monotonic() - asked_at < 6
+    assert processes.carrying(marker_of(agent, order)) == []
+
+
+def test_what_does_not_answer_ends_at_once(portal: Portal, agent: Agent) -> None:
+    order = assignment("echo ready; sleep 300; echo went on")
+    started(portal, agent, order)
+    asked_at = time.monotonic()
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 30))
+    assert portal.ended("alpha", order.fence).exit_code == 143
+    assert time.monotonic() - asked_at < 3

@@ -44,6 +44,25 @@ def is_alive(pid: int, ticks: int) -> bool:
     return pid > 0 and start_ticks(pid) == ticks
 
 
+def answers(pid: int, number: int) -> bool:
+    """Whether a signal would not simply end the process: it catches, blocks or ignores it.
+
+    Who ignores it and runs the program of its parent is a helper such as Python's resource tracker,
+    which ends with that one.
+    """
+    try:
+        text = kernel.read_small(f"/proc/{pid}/status").decode("utf-8", "replace")
+        fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+        caught, blocked, ignored = (
+            int(fields[name], 16) >> (number - 1) & 1 for name in ("SigCgt", "SigBlk", "SigIgn")
+        )
+        if caught or blocked or not ignored:
+            return bool(caught or blocked)
+        return os.readlink(f"/proc/{pid}/exe") != os.readlink(f"/proc/{int(fields['PPid'])}/exe")
+    except (OSError, KeyError, ValueError):
+        return False
+
+
 def all_pids() -> list[int]:
     """Every process of this host now."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]

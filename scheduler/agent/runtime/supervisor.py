@@ -53,6 +53,7 @@ class Supervisor:
         self.news: list[int] = []
         self.first_failure: int | None = None
         self.stop: StopRecord | None = None
+        self.asking = killing.Asking(os.getpid())
         self.kill_at: float | None = None
         self.killed_at: float | None = None
         self.last_contact = 0.0
@@ -142,7 +143,7 @@ class Supervisor:
         poll = select.poll()
         poll.register(self.wakeups.read_end, select.POLLIN)
         poll.register(log.read_end, select.POLLIN)
-        while self._living() and not self._is_unkillable():
+        while (self._answers() or self._living()) and not self._is_unkillable():
             self._tell_of_start()
             ready = {number for number, _ in poll.poll(self._patience() * 1000)}
             if log.read_end in ready and not log.take():
@@ -159,7 +160,7 @@ class Supervisor:
         self.looked_at = time.monotonic()
         self._reap()
         # Done is done, though this look comes late; the host's signal went to the program as well.
-        if all(code == 0 for code in self.mains.values()) and not self.wakeups.host_stops:
+        if {*self.mains.values()} == {0} and not (self.stop or self.wakeups.host_stops):
             return
         self._obey()
         self._check()
@@ -169,6 +170,11 @@ class Supervisor:
         """The local processes not reaped yet: another's pid may be somebody else's by now."""
         return [pid for pid, code in self.mains.items() if code is None]
 
+    def _answers(self) -> bool:
+        """Whether who was asked to stop still uses the time it has for that."""
+        has_time = self.kill_at is not None and time.monotonic() < self.kill_at
+        return has_time and self.asking.goes_on(self._living())
+
     def _patience(self) -> float:
         if not self.told_start:
             return _BRIEF_S
@@ -176,16 +182,11 @@ class Supervisor:
             return _TICK_S
         if self.killed_at is not None:
             return _KILLING_S
-        return max(0.0, min(_TICK_S, self.kill_at - time.monotonic()))
+        tick_s = _KILLING_S if self.asking.held else _TICK_S
+        return max(0.0, min(tick_s, self.kill_at - time.monotonic()))
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in killing.reaped():
             if pid not in self.mains:
                 continue
             code = exit_code(self.launch, status)
@@ -245,8 +246,7 @@ class Supervisor:
         if order.grace_s > 0:
             as_user(self.launch.uid, lambda: notices.leave_notice(self.launch.notice_dir, order))
             number = getattr(signal, self.launch.stop_signal, signal.SIGTERM)
-            boxed = self.launch.sandbox is not None
-            killing.ask_tree(os.getpid(), self._living(), number, in_sandbox=boxed)
+            self.asking.begin(self._living(), number, in_sandbox=self.launch.sandbox is not None)
 
     def _press(self) -> None:
         if self.kill_at is None or time.monotonic() < self.kill_at:
