@@ -120,7 +120,7 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
         (p.started_at for p in placements if p.started_at), default=None
     )
     if reason is not EndReason.COMPLETED:
-        facts |= lost_work(attempt, started_at=started_at, now=now)
+        facts |= lost_work(attempt, reason, facts, started_at=started_at, now=now)
         facts |= who_stopped(attempt) if is_wanted else {}
         facts["goes_on"] = bool(then) or wanted in PAUSES
     if then and finding.failure is FailureClass.INFRA_STORAGE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,7 @@ from scheduler.services.changing.overtaken import (
     refuse_outside_bookings,
     refuse_overtaken,
 )
-from scheduler.services.checkpoints.resuming import Offer, resume_offers
+from scheduler.services.checkpoints.resuming import Offer, led_by, resume_offers
 from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.adding import add_objects, add_rows
@@ -107,7 +107,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     refuse_outside_bookings(jobs, now=now)
     numbers = {job: number for job, (number, _) in earlier.items()}
     reach("scheduler.moved")
-    offers = _offers(kept, numbers, jobs)
+    kept, offers = _with_offers(kept, numbers, jobs)
     attempts = add_objects(
         Attempt(
             job_id=start.job_id,
@@ -183,18 +183,16 @@ def _after_all_ends(
     return max([now, *(end for end in ends if end is not None)])
 
 
-def _offers(
+def _with_offers(
     kept: Sequence[Start], numbers: Mapping[int, int], jobs: Mapping[int, Job]
-) -> dict[int, Offer]:
-    """What the jobs that ran before may resume from."""
-    again = [start for start in kept if start.job_id in numbers]
-    first = {
-        start.job_id: placed.node_id
-        for start in again
-        for placed in start.placements
-        if placed.rank == 0
-    }
-    return resume_offers(first, jobs)
+) -> tuple[list[Start], dict[int, Offer]]:
+    """What the jobs that ran before may resume from, and the starts, led by the nodes with that."""
+    again = {start.job_id: start.placements for start in kept if start.job_id in numbers}
+    offers = resume_offers(again, jobs)
+    return [
+        replace(start, placements=led_by(offers.get(start.job_id), start.placements))
+        for start in kept
+    ], offers
 
 
 def _smaller(job: Job, nodes: int) -> dict[str, int]:

@@ -286,6 +286,8 @@ def loss_sentence(facts: Mapping[str, object]) -> str:
     lost, step = _in_words(str(facts["lost"])), facts.get("checkpoint_step")
     if facts.get("goes_on"):
         where = "it starts anew" if step is None else f"it resumes from step {step}"
+        if node := facts.get("checkpoint_on"):
+            where = f"its last checkpoint, step {step}, lies on node {node}, so it starts anew"
         return f"{f'Lost {lost} of work' if lost else 'No work was lost'}; {where}."
     if step is None:
         return ""

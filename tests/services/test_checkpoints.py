@@ -156,57 +156,6 @@ def test_a_problem_is_kept_until_a_good_one_comes(cluster, alice, project):
     assert (attempt.checkpoint_problem, attempt.checkpoint_step) == ("", 1)
 
 
-def test_the_next_attempt_on_the_same_node_is_offered_the_furthest(cluster, alice, project):
-    job, first = run(cluster, alice, project)
-    tell(cluster, first, now=60, checkpoint=saved(100, 55))
-    preempt(cluster, first, now=90)
-    second = start(job, cluster.node(1), now=at(100))
-    (assignment,) = sync(cluster.node(1), now=at(101)).assignments
-    assert assignment.resume == saved(100, 55)
-    assert assignment.resume_from == saved(100).path
-    tell(cluster, second, now=102, resumed_from=saved(100).path, resumed_step=100)
-    assert (second.resume_from, second.resume_step) == (saved(100).path, 100)
-    (told,) = events_of(job, "resumed")
-    assert told["step"] == 100
-    tell(cluster, second, now=103, resumed_from=saved(100).path, checkpoint=saved(100, 55))
-    assert second.checkpoint_at is None, "the old checkpoint is not this attempt's own"
-    assert len(events_of(job, "resumed")) == 1
-
-
-def test_a_nodes_own_folder_is_not_offered_elsewhere_and_that_is_said(cluster, alice, project):
-    job, first = run(cluster, alice, project)
-    tell(cluster, first, now=60, checkpoint=saved(100, 55))
-    preempt(cluster, first, now=90)
-    second = start(job, cluster.node(2), now=at(100))
-    (assignment,) = sync(cluster.node(2), now=at(101)).assignments
-    assert (assignment.resume, assignment.resume_from) == (None, "")
-    assert "step 100 lies on node n1" in second.resume_problem
-    assert "n1" in events_of(job, "assigned")[-1]["starts_anew"]
-
-
-def test_a_folder_that_the_job_named_is_offered_everywhere(cluster, alice, project):
-    job, first = run(cluster, alice, project, checkpoint_dir="/shared/run")
-    tell(cluster, first, now=60, checkpoint=saved(100, 55))
-    preempt(cluster, first, now=90)
-    second = again(cluster, job, node=2, now=100)
-    (assignment,) = sync(cluster.node(2), now=at(101)).assignments
-    assert assignment.resume is not None and assignment.resume.step == 100
-    tell(cluster, second, node=2, now=102, resume_problem="step-100: No such file")
-    assert second.resume_problem == "step-100: No such file"
-    assert events_of(job, "starts_anew")[0]["detail"] == "step-100: No such file"
-
-
-def test_back_on_the_first_node_the_furthest_checkpoint_counts_again(cluster, alice, project):
-    job, first = run(cluster, alice, project)
-    tell(cluster, first, now=60, checkpoint=saved(100, 55))
-    preempt(cluster, first, now=90)
-    second = again(cluster, job, node=2, now=100)
-    tell(cluster, second, node=2, now=120, checkpoint=saved(20, 119))
-    preempt(cluster, second, node=2, now=130)
-    third = start(job, cluster.node(1), now=at(140))
-    assert third.resumes_id == first.pk
-
-
 def test_lost_work_counts_from_the_last_checkpoint(cluster, alice, project):
     job, attempt = run(cluster, alice, project, gpus_per_node=2)
     tell(cluster, attempt, now=600, checkpoint=saved(1200, 600))
@@ -216,6 +165,39 @@ def test_lost_work_counts_from_the_last_checkpoint(cluster, alice, project):
     job.refresh_from_db()
     sentence = end_sentence(job.end_reason, job.end_facts)
     assert sentence.endswith("Lost 3 min 10 s of work; it resumes from step 1200.")
+
+
+@pytest.mark.parametrize(
+    ("folder", "lost_s", "says"),
+    [
+        ("", 600, "Lost 10 min of work; its last checkpoint, step 1200, lies on node n1, so"),
+        ("/shared/run", 190, "Lost 3 min 10 s of work; it resumes from step 1200."),
+    ],
+)
+def test_what_lies_on_a_failed_node_is_lost_unless_it_is_shared(
+    cluster, alice, project, folder, lost_s, says
+):
+    job, attempt = run(cluster, alice, project, **({"checkpoint_dir": folder} if folder else {}))
+    tell(cluster, attempt, now=410, checkpoint=saved(1200, 410))
+    report = ended(attempt, reason=EndReason.NODE_LOST, detail="was not reached")
+    sync(cluster.node(1), report, now=at(600))
+    job.refresh_from_db()
+    assert job.end_facts["lost_s"] == lost_s
+    assert says in end_sentence(job.end_reason, job.end_facts)
+
+
+def test_what_the_first_rank_saved_is_not_lost_with_another_node(cluster, alice, project):
+    job = submit(alice, project, nodes=2)
+    attempt = start(job, cluster.node(1), cluster.node(2))
+    for rank in (0, 1):
+        report = running(attempt, rank, master_port=29511)
+        sync(cluster.node(rank + 1), replace(report, started_at=NOON.timestamp()), now=at(1))
+    tell(cluster, attempt, now=60, checkpoint=saved(100, 60))
+    sync(cluster.node(2), ended(attempt, 1, reason=EndReason.NODE_LOST), now=at(90))
+    sync(cluster.node(1), ended(attempt, reason=EndReason.EXIT_CODE, exit_code=1), now=at(91))
+    job.refresh_from_db()
+    assert (job.end_reason, job.end_facts["rank"]) == (EndReason.NODE_LOST, 1)
+    assert "it resumes from step 100" in end_sentence(job.end_reason, job.end_facts)
 
 
 def test_sentences_spell_times_as_people_do():
