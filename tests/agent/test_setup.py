@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,27 @@ def test_a_chosen_checkpoint_folder_is_made(portal: Portal, agent: Agent, folder
     )
     _, log = portal.outcome("alpha", order)
     assert log == "ok\n" and (shared / "run" / "one" / "x").exists()
+
+
+@pytest.mark.parametrize(("rank", "is_shared"), [(0, False), (1, False), (1, True)])
+def test_of_a_gang_without_an_offer_the_first_rank_alone_reads_its_nodes_folder(
+    portal: Portal, agent: Agent, folder: Path, rank: int, is_shared: bool
+) -> None:
+    script = """
+    echo "from [$TRAINYARD_RESUME_FROM]"; cd "$TRAINYARD_CHECKPOINT_DIR"; echo weights > saved
+    echo '{"path": "saved", "step": 1}' > new && mv new checkpoint.json
+    """
+    shared = folder / f"gang-{rank}"
+    shared.mkdir(exist_ok=True)
+    shared.chmod(0o1777)
+    first = assignment(script, checkpoint_dir=str(shared) if is_shared else "")
+    portal.outcome("alpha", first)
+    second = replace(first, fence=assignment().fence, rank=rank, attempt_number=2)
+    second = replace(second, addresses=("127.0.0.1",) * 2, master_port=29511)
+    portal.assign("alpha", second)
+    portal.ended("alpha", second.fence)
+    reads = rank == 0 or is_shared
+    assert (b"saved]" in portal.logs[second.fence, rank]) == reads
 
 
 def test_the_next_attempt_resumes_from_the_last_whole_checkpoint(

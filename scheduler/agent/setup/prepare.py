@@ -165,11 +165,12 @@ def _resume_point(assignment: Assignment, ground: Ground, folder: str, uid: int 
     """The checkpoint to go on from, read back and found whole; an empty path: start anew.
 
     The ranks of a gang must agree, so there only what the server has confirmed counts, if it has
-    confirmed anything.
+    confirmed anything; what else lies in a node's own folder is for the first rank alone.
     """
-    if assignment.resume is None and _is_without_note(folder):
+    is_gang, is_own = len(assignment.addresses) > 1, not assignment.launch.checkpoint_dir
+    is_later = assignment.rank > 0 and is_own
+    if assignment.resume is None and (is_later or _is_without_note(folder)):
         return Finding()
-    is_gang = len(assignment.addresses) > 1
     request = CheckRequest(folder, uid, "", True, assignment.resume, only_offer=is_gang)
     found = ground.look(request, ground.is_stopped)
     if ground.is_stopped():
