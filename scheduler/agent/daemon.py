@@ -29,6 +29,7 @@ from scheduler.agent.node.data import DataFolders
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
+from scheduler.agent.notes import ReportDesk
 from scheduler.agent.runtime import processes
 from scheduler.agent.sessions.tunnel import Tunnel, sessions_of
 from scheduler.failpoints import reach
@@ -90,6 +91,7 @@ class Daemon:
         self.roster = Roster(
             identity, options, client, self.watch, self.hint_address, self.wake, gpus, keeping
         )
+        self.desk = ReportDesk(options.work, self.roster.live, self.roster.forkserver.look)
         self.readings = Readings(options.work, gpus)
         self.data = DataFolders(options.data, options.data_every_s)
         self.tunnel = Tunnel(identity.server, options.retry_cap_s)
@@ -97,6 +99,7 @@ class Daemon:
     def serve(self) -> None:
         """Run until stopped; afterwards `fatal` holds a refusal that ends the agent, if any."""
         self.roster.adopt()
+        self.desk.open()
         self.watch.look(self.roster.holders())
         self.data.start()
         poll = threading.Thread(target=self._poll, name="poll", daemon=True)
@@ -106,6 +109,7 @@ class Daemon:
         finally:
             self._stopping.set()
             self.tunnel.close()
+            self.desk.close()
             self.client.close()
             self.roster.close()
             self._hints.close()

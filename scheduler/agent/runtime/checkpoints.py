@@ -26,6 +26,8 @@ MAX_PATH = 1024
 _MAX_WHOLE = 2**63 - 1
 _BLOCK = 1024 * 1024
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.ASCII)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_WRITE = _NEW | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -39,6 +41,7 @@ class CheckRequest:
 
     `resumes`: find what to resume from. Then `offer` is what the server knows; with `only_offer`
     nothing else counts, so that all ranks of a gang resume from the same checkpoint or from none.
+    `note`: leave this one there, if its checkpoint is there.
     """
 
     folder: str
@@ -47,6 +50,7 @@ class CheckRequest:
     resumes: bool = False
     offer: Checkpoint | None = None
     only_offer: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ def look(request: CheckRequest) -> Finding:
     """Carry out a request; never raises for anything a program can do."""
     try:
         with _opened(os.open(request.folder, os.O_RDONLY | os.O_DIRECTORY)) as folder:
+            if request.note:
+                return _leave(folder, request.folder, request.note.encode())
             if request.resumes:
                 return _find(folder, request)
             return _confirm(folder, request.folder, request.seen)
@@ -112,6 +118,21 @@ def _confirm(folder: int, place: str, seen: str = "") -> Finding:
     except NoteProblem as problem:
         return Finding(mark, problem=str(problem))
     return replace(found, mark=mark)
+
+
+def _leave(folder: int, place: str, content: bytes) -> Finding:
+    """Write a note in one step, once all but the digest is seen to be as it says."""
+    try:
+        found = _prove(folder, place, _read_note(content, place, 0.0), reads=False)
+    except NoteProblem as problem:
+        return Finding(problem=str(problem))
+    if not found.problem:
+        part = f".{NOTE_FILE}.{os.getpid()}"
+        with open(os.open(part, _WRITE, 0o644, dir_fd=folder), "wb", 0) as target:
+            target.write(content)
+            os.fsync(target.fileno())
+        os.rename(part, NOTE_FILE, src_dir_fd=folder, dst_dir_fd=folder)
+    return replace(found, confirmed=None)
 
 
 def _read_note(content: bytes, place: str, written_at: float) -> Note:
@@ -162,7 +183,7 @@ def _whole(said: dict[str, object], field: str) -> int | None:
     return value
 
 
-def _prove(folder: int, place: str, note: Note) -> Finding:
+def _prove(folder: int, place: str, note: Note, *, reads: bool = True) -> Finding:
     """Hold the file against the note; raises NoteProblem. Without a digest: only that it exists."""
     name = "/".join(note.names)
     path = str(PurePosixPath(place, *note.names))
@@ -188,7 +209,7 @@ def _prove(folder: int, place: str, note: Note) -> Finding:
             raise NoteProblem(
                 f"{name} has {before.st_size} bytes, the note says {note.size}; write the note last"
             )
-        digest = _digest(source)
+        digest = _digest(source) if reads else note.digest
         after = os.fstat(source)
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise NoteProblem(

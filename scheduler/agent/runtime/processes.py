@@ -98,11 +98,12 @@ def children(parent: int) -> list[int]:
         tasks = os.listdir(f"/proc/{parent}/task")
         texts = [Path(f"/proc/{parent}/task/{task}/children").read_text() for task in tasks]
     except OSError:
-        return [pid for pid in all_pids() if _parent_of(pid) == parent]
+        return [pid for pid in all_pids() if parent_of(pid) == parent]
     return [int(pid) for text in texts for pid in text.split()]
 
 
-def _parent_of(pid: int) -> int | None:
+def parent_of(pid: int) -> int | None:
+    """Whose child it is; None when it is gone."""
     fields = stat_fields(pid)
     return int(fields[_PPID]) if fields else None
 

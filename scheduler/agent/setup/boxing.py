@@ -10,6 +10,7 @@ from scheduler.agent.config import Options
 from scheduler.agent.runtime.records import SandboxPlan
 from scheduler.agent.runtime.space import sandbox
 from scheduler.agent.setup.environment import Places
+from scheduler.agent.setup.folders import report_socket
 from scheduler.agent.setup.private import Private
 from scheduler.agent.setup.problems import SetupProblem
 from scheduler.wire.messages import Assignment
@@ -48,7 +49,9 @@ def plan_sandbox(
     shown = (*options.expose, *options.share)
     resumes = places.resume_from
     is_apart = resumes and not sandbox.is_below(resumes, (*kept, *shown))
-    apart = (resumes if is_apart else "", private.secrets_dir)
+    # The folder: a socket made anew by the next agent is another file.
+    reports = str(report_socket(options.work).parent)
+    apart = (resumes if is_apart else "", private.secrets_dir, reports)
     return SandboxPlan(
         program=program,
         own=tuple(kept),

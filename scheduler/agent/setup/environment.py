@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.agent.config import Options
 from scheduler.agent.runtime.notices import NOTICE_FILE
+from scheduler.agent.setup.folders import report_socket
 from scheduler.wire.messages import Assignment
 
 _LOOPBACK = "127.0.0.1"
 _WHOLE_MILLI = 1000
+# The kernel takes no longer names of sockets.
+_LONGEST_SOCKET = 107
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -49,6 +53,8 @@ def shared_environment(
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **_part(assignment),
     }
+    if len(place := os.fsencode(report_socket(options.work))) <= _LONGEST_SOCKET:
+        fixed["TRAINYARD_CHECKPOINT_SOCKET"] = os.fsdecode(place)
     if network_interface:
         fixed["NCCL_SOCKET_IFNAME"] = fixed["GLOO_SOCKET_IFNAME"] = network_interface
     base = {

@@ -34,6 +34,11 @@ def kept_folder(work: Path, kind: str, job_id: int) -> Path:
     return work / kind / str(job_id)
 
 
+def report_socket(work: Path) -> Path:
+    """Where the agent hears jobs of checkpoints, alone in a folder that is shown to all of them."""
+    return work / "reports" / "socket"
+
+
 def make_kept_folder(
     work: Path, kind: str, job_id: int, uid: int | None, ids: Container[int]
 ) -> Path:
