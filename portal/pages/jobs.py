@@ -23,6 +23,7 @@ from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.overview import of_log
+from portal.pages.logs.window import check_looks
 from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.seconding import done_or_proposed
@@ -206,6 +207,8 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         if part == "live" and shown != (str(latest.pk if latest else ""), waits):
             response["HX-Refresh"] = "true"
         return response
+    if "log" in context:
+        check_looks(request)
     return render(request, "jobs/detail.html", context)
 
 

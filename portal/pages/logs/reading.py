@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from accounts.errors import DomainError, Invalid, NotFound
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import choice, page, viewer_of
+from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
-from portal.pages.logs.window import WINDOW, LogAsk, log_view, read_ask
+from portal.pages.logs.window import WINDOW, LogAsk, check_looks, log_view, read_ask
 from portal.reports.streams import StreamedFile
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.selectors.logs import check_reader, get_readable_placement, stream_log
@@ -22,12 +22,6 @@ from scheduler.selectors.one_job.tries import stream_among
 
 # `q`, `mode`, `ts`, `wrap` and `size` are read by the script.
 PARAMETERS = ("attempt", "rank", "from_line", "before", "count", "q", "mode", "ts", "wrap", "size")
-_OF_SCRIPT = {
-    "mode": ("regex",),
-    "ts": ("off", "relative", "local", "utc"),
-    "wrap": ("1",),
-    "size": ("large", "small"),
-}
 _KINDS = ("", "raw", "gz")
 
 
@@ -38,8 +32,7 @@ def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
     header = job_with_header(viewer, pk, tries=True)
     job, attempts = header.job, header.attempts
     check_reader(viewer, job)
-    for name, choices in _OF_SCRIPT.items():
-        choice(request, name, choices)
+    check_looks(request)
     problems = []
     try:
         ask = read_ask(request)

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from accounts.errors import Invalid
+from portal.pages.access import choice
 from portal.reports.log_rows import gaps_above, has_pause, log_rows
 from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
 from scheduler.models import Job, LogChunk, Placement
@@ -24,6 +25,13 @@ WINDOW = 500
 EMBEDDED = 60
 CONTEXT = 20
 MAX_NUMBER = 2**53
+# What the script reads of the address, with the values that it knows; `q` takes any.
+_OF_SCRIPT = {
+    "mode": ("regex",),
+    "ts": ("off", "relative", "local", "utc"),
+    "wrap": ("1",),
+    "size": ("large", "small"),
+}
 _NO_ROWS = SafeString("")
 
 
@@ -53,6 +61,14 @@ def read_ask(request: HttpRequest, count: int = WINDOW) -> LogAsk:
     whole = read_number(request, "whole", low=0, high=1)
     most = 1 if whole else wanted or count
     return LogAsk(attempt, rank or 0, from_line, most, bool(whole), before)
+
+
+def check_looks(request: HttpRequest) -> None:
+    """What the script will read of the address is known on a page with a log; a value that it does
+    not know is told above the page."""
+    request.GET.get("q")
+    for name, choices in _OF_SCRIPT.items():
+        choice(request, name, choices)
 
 
 def read_number(request: HttpRequest, name: str, *, low: int, high: int = MAX_NUMBER) -> int | None:
