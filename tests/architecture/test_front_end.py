@@ -249,9 +249,34 @@ def test_series_of_charts_are_seen_on_what_they_are_drawn_on(side: int) -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
-def test_terminal_text_is_readable_on_terminal_backgrounds(side: int) -> None:
-    """The sixteen backgrounds are tints, so the theme's own text stays at 4.5 on each."""
-    token = tokens(side)
-    for name in [key for key in token if key.startswith("ansi-")]:
-        ground = mixed(token[name], token["s1"], 0.22)
-        assert contrast(token["text"], ground) >= 4.5, name
+def test_terminal_text_is_readable_whatever_is_behind_it(side: int) -> None:
+    """Each of the sixteen colours, and the theme's own, on each of the sixteen backgrounds; and on
+    what marks a line. Dim text is muted, or has its colour."""
+    token = {"bg": "#ffffff"} | tokens(side)
+    rules = (ROOT / "static" / "css" / "log.css").read_text(encoding="utf-8")
+    inks = re.findall(r"\.t-fg\d+ { --fg: var\(--(ansi-[\w-]+)\); }", rules)
+    tints = re.findall(
+        r"\.t-bg\d+ { background: color-mix\(in srgb, var\(--(ansi-[\w-]+)\) (\d+)%, var\(--s1\)",
+        rules,
+    )
+    [share] = re.findall(
+        r'\[class\*="t-bg"\] { color: color-mix\(in srgb, var\(--fg, var\(--text\)\) (\d+)%', rules
+    )
+    assert (len(inks), len(tints)) == (16, 16) and "opacity" not in rules
+    order = [rules.index(one) for one in (".t-dim {", '[class*="t-fg"] {', ".t-inverse {")]
+    assert order == sorted(order), "dim gives way to a colour, and a colour to inverse"
+    low = {
+        (ink, name): contrast(
+            mixed(token[ink], token["text"], int(share) / 100),
+            mixed(token[name], token["s1"], int(tint) / 100),
+        )
+        for ink in (*inks, "text")
+        for name, tint in tints
+    }
+    # The line one points at, those that are linked to, and the hit that is looked at.
+    low |= {
+        (ink, ground): contrast(token[ink], token[ground])
+        for ink in (*inks, "text", "muted", "accent", "queued")
+        for ground in ("s1", "s2", "accent-tint", "mark")
+    }
+    assert {pair: round(ratio, 2) for pair, ratio in low.items() if ratio < 4.5} == {}
