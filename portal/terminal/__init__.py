@@ -2,8 +2,9 @@
 
 An allow-list, not a terminal: colours and text styles (SGR) become spans with fixed classes, links
 (OSC 8, http and https) become their text and an explicit link that names its host, a carriage
-return keeps the last state of the line. Every other control sequence is dropped. What looks like
-markup is text. Time and memory are linear in the input; one line shows at most 8 KiB.
+return or a move to the first column keeps the last state of the line. Every other control sequence
+is dropped. What looks like markup is text. Time and memory are linear in the input; one line shows
+at most 8 KiB.
 
 The raw bytes stay as they are in the download.
 """

@@ -15,7 +15,9 @@ MAX_WHOLE_CHARS = 1024 * 1024
 _BYTES_A_CHAR = 4
 _MAX_STATE_BYTES = 256 * 1024
 _MAX_URL_CHARS = 2048
-_CR = ord("\r")
+_CR, _G = ord("\r"), ord("G")
+# Back to the first column, as programs write it; the search must know the same.
+_RETURNS = (b"\r", b"\x1b[G", b"\x1b[0G", b"\x1b[1G")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,8 @@ def _render_line(
     raw: bytes, begin: int, end: int, number: int, state: SgrState, most_chars: int
 ) -> tuple[RenderedLine, SgrState]:
     """The last state of the line `raw[begin:end]`, cut where it is too long. Copies no more."""
-    stop = end
-    while stop > begin and raw[stop - 1] == _CR:
-        stop -= 1
-    start = max(begin, raw.rfind(b"\r", begin, stop) + 1)
+    stop = _before_returns(raw, begin, end)
+    start = _after_returns(raw, begin, stop)
     cut = min(stop, start + _BYTES_A_CHAR * most_chars)
     state = _state_after(raw[max(begin, start - _MAX_STATE_BYTES) : start], state)
     page = _Line(state, most_chars)
@@ -81,6 +81,22 @@ def _render_line(
     state = _state_after(raw[max(cut, stop - _MAX_STATE_BYTES) : stop], page.state)
     html, text = page.finish(cut_bytes)
     return RenderedLine(number, html, text, cut_bytes), state
+
+
+def _before_returns(raw: bytes, begin: int, stop: int) -> int:
+    """Where the returns begin at which `raw[begin:stop]` ends: nothing came after them."""
+    while stop > begin and raw[stop - 1] in (_CR, _G):
+        length = next((len(one) for one in _RETURNS if raw.endswith(one, begin, stop)), 0)
+        if not length:
+            break
+        stop -= length
+    return stop
+
+
+def _after_returns(raw: bytes, begin: int, stop: int) -> int:
+    """Where the last state of the line `raw[begin:stop]` begins."""
+    found = ((raw.rfind(one, begin, stop), len(one)) for one in _RETURNS)
+    return max((at + length for at, length in found if at >= 0), default=begin)
 
 
 def _state_after(skipped: bytes, state: SgrState) -> SgrState:

@@ -1,8 +1,8 @@
 """Which lines of a log match, over all of it: exact, linear in its length, stopped by a clock.
 
-What is searched is what is shown: colours, links and the earlier states of a line that carriage
-returns overwrote are no part of it. Patterns run in RE2, an automaton, so no pattern can make it
-slow (Cox, "Regular Expression Matching Can Be Simple And Fast", 2007).
+What is searched is what is shown: colours, links and the earlier states of a line that returns
+overwrote are no part of it. Patterns run in RE2, an automaton, so no pattern can make it slow (Cox,
+"Regular Expression Matching Can Be Simple And Fast", 2007).
 """
 
 from __future__ import annotations
@@ -130,10 +130,13 @@ _NOT_SHOWN = re.compile(
     rb"|\x1b[ -/]*[0-~]?"
 )
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
+_RETURN = re.compile(rb"\x1b\[[01]?G")
 _OVERWRITTEN = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
 def _shown(block: bytes) -> bytes:
+    if b"\x1b[" in block:
+        block = _RETURN.sub(b"\r", block)
     if b"\r" in block:
         block = _OVERWRITTEN.sub(b"", block)
     if b"\x1b" in block:

@@ -209,6 +209,15 @@ def test_a_progress_bar_keeps_its_last_state() -> None:
     assert line.text == "step 999999"
 
 
+@pytest.mark.parametrize("back", [b"\r", b"\x1b[G", b"\x1b[0G", b"\x1b[1G", b"\x1b[2K\x1b[1G"])
+def test_a_return_to_the_first_column_leaves_the_last_state(back: bytes) -> None:
+    raw = back.join(b"%d%%" % part for part in range(101))
+    for end in (b"\n", back + b"\n", b"\x1b[G\r\n", b"\r\x1b[1G"):
+        assert [line.text for line in render_lines(raw + end, 1).lines] == ["100%"]
+    (line,) = render_lines(b"epoch\x1b[12G\x1b[31m5\x1b[G\x1b[10Gof 9", 1).lines
+    assert line.html == '<span class="t-fg1">of 9</span>'
+
+
 def test_a_long_line_is_cut_and_says_so() -> None:
     (line,) = render_lines(b"x" * 3_000_000 + b"\n", 1).lines
     assert len(line.text) == MAX_LINE_CHARS
@@ -235,6 +244,8 @@ def test_a_line_of_100_mb_costs_little_beyond_itself() -> None:
         pytest.param(b"\x1b[A\x1b[2K" * 200_000, id="cursor flood"),
         pytest.param(b"\x1bP" * 500_000, id="DCS that never ends"),
         pytest.param(b"\x1b[31m\x1b[0m" * 200_000, id="colour flood"),
+        pytest.param(b"\x1b[0G\r" * 100_000 + b"G" * 500_000, id="returns"),
+        pytest.param((b"G" * 40 + b"\x1b[1G" * 10 + b"\n") * 10_000, id="returns on many lines"),
     ],
 )
 def test_hostile_input_takes_linear_time(raw: bytes) -> None:

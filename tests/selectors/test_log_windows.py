@@ -32,13 +32,15 @@ def _in_pieces(text: bytes) -> list[bytes]:
     return [text[at : at + MIB] for at in range(0, len(text), MIB)]
 
 
-def test_a_bar_longer_than_any_window_is_what_it_was_last(stream):
+@pytest.mark.parametrize("back", [b"\r", b"\x1b[1G"])
+def test_a_bar_longer_than_any_window_is_what_it_was_last(stream, back):
     node, attempt, placement = stream
-    write_log(node, attempt, b"one\n", *_in_pieces(BAR + b"\nthree\n"))
+    text = BAR.replace(b"\r", back)
+    write_log(node, attempt, b"one\n", *_in_pieces(text + b"\nthree\n"))
     placement.refresh_from_db()
     assert read_lines(placement, from_line=1, count=9).next_line == 2
     bar = read_lines(placement, from_line=2, count=9)
-    assert (bar.raw.endswith(BAR[-150:] + b"\n"), bar.next_line, bar.offset) == (True, 3, 4)
+    assert (bar.raw.endswith(text[-150:] + b"\n"), bar.next_line, bar.offset) == (True, 3, 4)
     assert (bar.total_lines, len(bar.raw) <= 3 * MIB) == (3, True)
     last = read_last_lines(placement, from_line=1, count=9)
     assert (last.raw, last.first_line, last.next_line) == (b"three\n", 3, 4)

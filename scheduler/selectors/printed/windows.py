@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +19,8 @@ MAX_WINDOW_BYTES = 2 * 1024 * 1024
 MAX_LINES = 5000
 # A bar may come in thousands of pieces; its last state is in the last few.
 _MOST = 64
+# To the first column, as portal.terminal reads it.
+_RETURN = re.compile(rb"\r|\x1b\[[01]?G")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +209,8 @@ def _long_line(
 ) -> tuple[bytes, int]:
     """What stands for a line longer than a window, of which `begin` was read; and its end's offset.
 
-    A bar of progress is what it was last: its last bytes. Where those hold no carriage return, the
-    begin of the line is what a reader sees of it.
+    A bar of progress is what it was last: its last bytes. Where those hold no return to the first
+    column, the begin of the line is what a reader sees of it.
     """
     parts: list[bytes] = []
     size = end = stop = 0
@@ -222,7 +225,7 @@ def _long_line(
             break
     text = b"".join(reversed(parts))
     text = text[text.rfind(b"\n", 0, len(text) - with_end) + 1 :]
-    if b"\r" in text.rstrip(b"\r\n"):
+    if _RETURN.search(text.rstrip(b"\r\n")):
         return text, stop
     return begin + b"\n" * with_end, stop
 
