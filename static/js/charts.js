@@ -22,9 +22,7 @@
   function theme() {
     const axis = {
       gridcolor: colour("hair"),
-      linecolor: colour("border"),
       zerolinecolor: colour("border"),
-      tickcolor: colour("border"),
       automargin: true,
       tickangle: 0,
       nticks: 5,
@@ -61,7 +59,7 @@
   /* A line needs two readings. */
   function draw(chart) {
     const plot = chart.querySelector(".plot");
-    const figure = JSON.parse(chart.querySelector('script[type="application/json"]').textContent);
+    const figure = JSON.parse(chart.querySelector("script").textContent);
     if (!figure.data.some((trace) => trace.x?.length > (trace.mode === "lines" ? 1 : 0))) {
       plot.textContent = "Too few readings.";
       return;
@@ -117,11 +115,8 @@
     for (const chart of section.querySelectorAll("figure.chart[data-measure]")) {
       const fresh = page.querySelector(`figure.chart[data-measure="${chart.dataset.measure}"]`);
       if (!fresh) continue;
-      const open = chart.querySelector("details")?.open;
-      for (const part of ['script[type="application/json"]', "details"]) {
-        chart.querySelector(part)?.replaceWith(fresh.querySelector(part));
-      }
-      if (open) chart.querySelector("details").open = true;
+      fresh.querySelector("details").open = chart.querySelector("details").open;
+      for (const part of ["script", "details"]) chart.querySelector(part).replaceWith(fresh.querySelector(part));
       draw(chart);
     }
   }
@@ -158,7 +153,7 @@
     const { updates } = document.body.dataset;
     const paceMs = section.dataset.pollS * 1000;
     if (updates !== "manual") setInterval(poll, updates === "minute" ? Math.max(paceMs, 60000) : paceMs);
-    document.getElementById("live-chip")?.addEventListener("click", poll);
+    document.getElementById("live-chip").addEventListener("click", poll);
     if (updates === "live") document.addEventListener("visibilitychange", poll);
   }
 

@@ -44,10 +44,6 @@
     event.preventDefault();
   }
 
-  function isTyping(target) {
-    return target.isContentEditable || target.matches?.("input, textarea, select");
-  }
-
   function stepRow(by) {
     const rows = [...document.querySelectorAll("main table tbody tr")].filter((row) => row.querySelector("a"));
     const at = rows.findIndex((row) => row.contains(document.activeElement));
@@ -85,7 +81,7 @@
       return;
     }
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (document.body.dataset.keys === "off" || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    if (document.body.dataset.keys === "off" || event.target.matches?.("input, textarea, select") || document.querySelector("dialog[open]")) return;
     /* A log has keys of its own while it is in focus. */
     if (event.target.closest?.("[data-log-topic]")) return;
     if (single(event)) event.preventDefault();

@@ -14,12 +14,11 @@
     constructor(root) {
       this.root = root;
       this.view = root.querySelector(".lines");
-      this.view.dataset.size = new URLSearchParams(location.search).get("size") ?? "";
       this.rows = root.querySelector(".rows");
       this.more = root.querySelector("[data-more]");
       this.says = root.querySelector("[data-says]");
       this.tells = root.querySelector("[data-tells]");
-      this.total = Number(root.dataset.total) || 0;
+      this.total = Number(root.dataset.total);
       this.complete = root.dataset.complete === "true";
       this.follow = root.dataset.follow === "true";
       this.seen = this.total;
@@ -40,11 +39,12 @@
           lastLine: () => Math.max(this.last(), this.total),
         });
       }
+      /* Sets how high lines are. */
+      this.tools.start();
       const error = Number(this.root.dataset.error);
       if (this.toHash()) this.follow = false;
       else if (error && !this.follow) this.showRange(error, error);
       else if (this.follow || this.first() > 1) this.stickToEnd();
-      this.tools.start();
       this.report();
       this.fill();
     }
@@ -59,7 +59,8 @@
 
     /* The line at the top of the view, nearly: lines may be wrapped. */
     topLine() {
-      return this.first() + Math.floor(this.view.scrollTop / parseFloat(getComputedStyle(this.view).lineHeight));
+      const { scrollTop, scrollHeight } = this.view;
+      return this.first() + Math.floor((this.rows.childElementCount * scrollTop) / scrollHeight);
     }
 
     lineOf(row) {
@@ -184,7 +185,7 @@
       if (on || this.follow) this.seen = this.total;
       if (this.follow === on) return;
       this.follow = on;
-      this.tools.press("follow", on);
+      this.tools.press("f", on);
       this.report();
     }
 
@@ -212,6 +213,17 @@
       this.setFollow(false);
       if (this.first() > 1) await this.jump("from_line=1");
       this.view.scrollTop = 0;
+    }
+
+    /* Without an attempt an address means the latest one. */
+    link(hash) {
+      const url = new URL(location.href);
+      const { path, attempt, rank } = this.root.dataset;
+      url.pathname = path;
+      url.hash = hash;
+      url.searchParams.set("attempt", attempt);
+      url.searchParams.set("rank", rank);
+      return url;
     }
 
     toHash() {

@@ -1,17 +1,14 @@
-/* What a reader does with a log beside scrolling. Finding is the server's work: it searches the whole
-   log and answers with numbers of lines. */
+/* What a reader does with a log beside scrolling. The server searches the whole log and answers with
+   numbers of lines. */
 (() => {
   "use strict";
 
   const MOST_HITS = 10000;
   const TICKS = 200;
-  const TIMES = ["off", "relative", "local", "utc"];
-  const KEYS = { f: "follow", G: "end", w: "wrap", y: "copy", t: "times", "/": "find", n: "next", N: "back", e: "error" };
   const paint = window.Highlight && new window.Highlight();
   if (paint) CSS.highlights.set("hit", paint);
 
-  const two = (number) => String(number).padStart(2, "0");
-  const clock = (seconds) => `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  const clockOf = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);
 
   class LogTools {
     constructor(log) {
@@ -21,19 +18,22 @@
       this.found = this.root.querySelector("[data-found]");
       this.strip = this.root.querySelector(".hits");
       this.times = this.root.querySelector("[data-times]");
-      this.hits = [];
-      this.known = new Set();
       this.shut = new Set();
-      this.at = -1;
       this.turn = 0;
-      this.lastKey = "";
-      this.waits = false;
+      this.clear();
+    }
+
+    clear() {
+      Object.assign(this, { hits: [], known: new Set(), at: -1, note: "", rest: 0 });
     }
 
     start() {
       const { view } = this.log;
       view.addEventListener("click", (event) => this.onClick(event));
       view.addEventListener("keydown", (event) => this.onKey(event));
+      view.addEventListener("pointerdown", ({ target }) => {
+        if (target.matches(".ln > a")) target.href = this.log.link(target.hash);
+      });
       this.root.addEventListener("click", (event) => {
         const tool = event.target.closest("[data-tool]")?.dataset.tool;
         if (tool) this.act(tool);
@@ -45,18 +45,20 @@
         this.find();
         if (this.form.q.value) view.focus({ preventScroll: true });
       });
-      this.times.addEventListener("change", () => this.setTimes(this.times.value));
+      this.times.addEventListener("change", () => this.setTimes());
       this.strip.addEventListener("click", (event) => {
         const box = this.strip.getBoundingClientRect();
         const line = Math.max(1, Math.round(((event.clientY - box.top) / box.height) * this.log.total));
         const near = this.hits.find((hit) => hit >= line - this.log.total / TICKS) ?? line;
         this.at = this.hits.indexOf(near);
         this.log.showRange(near, near, "at");
-        this.say();
+        if (this.hits.length) this.say();
       });
       const asked = new URLSearchParams(location.search);
-      if (asked.get("wrap")) this.act("wrap");
-      if (TIMES.includes(asked.get("ts"))) this.times.value = asked.get("ts");
+      view.dataset.size = asked.get("size") ?? "";
+      if (asked.get("wrap")) this.act("w");
+      this.times.value = asked.get("ts");
+      this.times.selectedIndex = Math.max(0, this.times.selectedIndex);
       this.form.q.value = asked.get("q") ?? "";
       this.form.mode.checked = asked.get("mode") === "regex";
       if (this.form.q.value) this.find(1, Boolean(location.hash));
@@ -73,10 +75,7 @@
     async find(from = 1, stay = false) {
       const turn = ++this.turn;
       const text = this.form.q.value;
-      if (from === 1) {
-        Object.assign(this, { hits: [], at: -1, note: "", rest: 0 });
-        this.known.clear();
-      }
+      if (from === 1) this.clear();
       this.isOn = true;
       for (let next = text && from; next && this.hits.length < MOST_HITS;) {
         this.say(`searching from line ${next.toLocaleString("en")}`);
@@ -88,8 +87,8 @@
           return this.say(answer);
         }
         /* The log grew while it was searched: its end may be there already. */
-        this.hits.push(...answer.lines.filter((line) => !this.known.has(line)));
         for (const line of answer.lines) this.known.add(line);
+        this.hits = [...this.known];
         this.note ||= answer.note;
         this.rest = next = answer.next_line;
         this.from = next || answer.total_lines + 1;
@@ -103,11 +102,9 @@
       try {
         const answer = await fetch(url, { headers: { "HX-Request": "true" } });
         if (answer.ok && !answer.redirected) return await answer.json();
-        const isText = answer.headers.get("Content-Type")?.startsWith("text/plain");
-        return isText ? await answer.text() : "The search failed; reload the page.";
-      } catch {
-        return "The search failed: the server did not answer.";
-      }
+        if (answer.headers.get("Content-Type")?.startsWith("text/plain")) return await answer.text();
+      } catch { /* Said below. */ }
+      return "The search failed; reload the page.";
     }
 
     step(by) {
@@ -146,17 +143,17 @@
         rect.setAttribute("height", "2");
         this.strip.append(rect);
       }
-      this.strip.toggleAttribute("hidden", !bins.size);
       this.place();
     }
 
     place() {
+      this.strip.toggleAttribute("hidden", !this.hits.length && this.log.total <= this.log.rows.childElementCount);
       const view = this.strip.firstElementChild;
       view.setAttribute("y", `${Math.min(98, ((this.log.topLine() - 1) / Math.max(1, this.log.total)) * 100)}%`);
     }
 
-    setTimes(mode) {
-      this.times.value = mode;
+    setTimes() {
+      const mode = this.times.value;
       this.remember("ts", mode === "off" ? "" : mode);
       this.dress();
     }
@@ -164,9 +161,10 @@
     timeText(row) {
       const at = Number(row.dataset.t);
       if (!at) return "";
-      if (this.times.value === "relative") return `+${clock(Math.max(0, at - Number(this.root.dataset.begins)))}`;
-      const date = new Date(at * 1000);
-      return this.times.value === "utc" ? `${date.toISOString().slice(11, 19)}Z` : date.toTimeString().slice(0, 8);
+      if (this.times.value === "utc") return `${clockOf(at)}Z`;
+      if (this.times.value === "local") return new Date(at * 1000).toTimeString().slice(0, 8);
+      const since = Math.max(0, at - this.root.dataset.begins);
+      return `+${String(Math.floor(since / 3600)).padStart(2, "0")}${clockOf(since).slice(2)}`;
     }
 
     /* Once a frame at most: rows may come many times a second. */
@@ -248,51 +246,52 @@
 
     onGutter(event, line) {
       event.preventDefault();
-      const start = /^#L(\d+)/.exec(location.hash);
-      const range = event.shiftKey && start
-        ? `#L${Math.min(start[1], line)}-L${Math.max(start[1], line)}`
-        : `#L${line}`;
-      history.replaceState(history.state, "", range);
+      const start = event.shiftKey && /^#L\d+/.exec(location.hash);
+      const hash = start ? `${start}-L${line}` : `#L${line}`;
+      const url = this.log.link(hash);
+      history.replaceState(history.state, "", url.pathname === location.pathname ? url : hash);
       this.log.toHash();
     }
 
     /* Keys work only while the window has the focus, so they never surprise. */
     onKey(event) {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const both = this.lastKey === "g" && event.key === "g";
-      this.lastKey = both ? "" : event.key;
-      const tool = both ? "start" : KEYS[event.key];
-      if (!tool) return;
-      event.preventDefault();
-      this.act(tool);
+      if (event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
+      const both = this.lastKey + event.key;
+      this.lastKey = event.key;
+      if (this.act(both === "gg" ? both : event.key)) event.preventDefault();
     }
 
     press(tool, isOn) {
       this.root.querySelector(`[data-tool=${tool}]`).setAttribute("aria-pressed", isOn);
     }
 
+    /* A tool has the name of its key, if it has one. */
     act(tool) {
       const { log } = this;
       const error = Number(this.root.dataset.error);
       const acts = {
-        follow: () => (log.follow ? log.setFollow(false) : log.toEnd()),
-        end: () => log.toEnd(),
-        start: () => log.toStart(),
-        copy: () => window.trainyard.copy(location.href),
+        f: () => (log.follow ? log.setFollow(false) : log.toEnd()),
+        G: () => log.toEnd(),
+        gg: () => log.toStart(),
+        y: () => window.trainyard.copy(log.link(/^#L/.test(location.hash) ? location.hash : `#L${log.topLine()}`)),
         full: () => (document.fullscreenElement ? document.exitFullscreen() : this.root.requestFullscreen?.()),
-        find: () => this.form.q.select(),
-        next: () => this.step(1),
-        back: () => this.step(-1),
-        error: () => error && log.showRange(error, error),
-        times: () => this.setTimes(TIMES[(TIMES.indexOf(this.times.value) + 1) % TIMES.length]),
+        "/": () => this.form.q.select(),
+        n: () => this.step(1),
+        N: () => this.step(-1),
+        e: () => error && log.showRange(error, error),
+        t: () => {
+          this.times.selectedIndex = (this.times.selectedIndex + 1) % this.times.length;
+          this.setTimes();
+        },
         size: () => this.remember("size", (log.view.dataset.size = { "": "large", large: "small" }[log.view.dataset.size] ?? "")),
-        wrap: () => {
+        w: () => {
           const isOn = log.view.classList.toggle("wrap");
-          this.press("wrap", isOn);
+          this.press(tool, isOn);
           this.remember("wrap", isOn ? "1" : "");
         },
       };
       acts[tool]?.();
+      return acts[tool];
     }
   }
 

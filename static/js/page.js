@@ -91,15 +91,6 @@
   document.addEventListener("click", (event) => {
     const copied = event.target.closest("[data-copy]");
     if (copied) copy(copied.dataset.copy);
-    const opener = event.target.closest("[data-opens]");
-    if (opener) {
-      const dialog = document.getElementById(opener.dataset.opens);
-      if (dialog?.showModal) {
-        event.preventDefault();
-        dialog.showModal();
-      }
-    }
-    if (event.target.closest("[data-closes]")) event.target.closest("dialog")?.close();
     closeMenus(event.target.closest("details.menu"));
   });
 
@@ -159,7 +150,7 @@
     for (const note of document.querySelectorAll("[data-toast='']")) expire(note);
   });
 
-  window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });
+  window.trainyard = Object.assign(window.trainyard ?? {}, { copy, toast });
   document.querySelector(":not([data-example]) > #form-errors")?.focus();
   openScrollers();
   rove();

@@ -70,7 +70,7 @@ def printing(stack, request) -> Iterator[tuple[int, int]]:
 def use(page: Page) -> None:
     """What a reader does with keys and mouse; each twice, so that it is as before."""
     for _ in range(2):
-        page.locator("[data-tool=wrap]").click()
+        page.locator("[data-tool=w]").click()
         page.wait_for_timeout(150)
         page.locator(".lines").focus()
         page.keyboard.press("w")

@@ -90,7 +90,7 @@ def test_an_answer_of_before_takes_nothing_back(stack, short, visit):
     expect(page.locator("#L1200")).to_be_in_viewport()
     held: list[tuple[Route, APIResponse]] = []
     page.route("**/logs/lines/*", lambda route: held.append((route, route.fetch())))
-    page.locator("[data-tool=start]").click()
+    page.locator("[data-tool=gg]").click()
     expect(says).to_contain_text("not following")
     with stack.api() as api:
         api.post(f"/jobs/{short}/cancel/")
@@ -107,6 +107,50 @@ def test_a_line_that_is_not_there_is_said_and_the_last_one_shown(short, visit):
     page.goto(f"/jobs/{short}/logs/#L70000")
     expect(page.locator("#toasts")).to_contain_text("The last line is 1200.")
     expect(page.locator("#L1200.sel")).to_be_in_viewport()
+
+
+def test_a_link_to_a_line_stays_with_its_attempt(short, visit):
+    page = visit("alice", permissions=["clipboard-read", "clipboard-write"])
+    own = f"/jobs/{short}/logs/?ts=utc&attempt=1&rank=0#L"
+
+    def copied() -> str:
+        page.get_by_role("log").press("y")
+        expect(page.get_by_text("Copied.").first).to_be_visible()
+        return page.evaluate("navigator.clipboard.readText()").removeprefix(base)
+
+    page.goto(f"/jobs/{short}/logs/?ts=utc")
+    base = page.evaluate("location.origin")
+    expect(page.locator("#L1200")).to_be_in_viewport()
+    # None is chosen, so it is the one at the top.
+    first = copied()
+    assert first.startswith(own)
+    assert 1100 < int(first.removeprefix(own)) < 1200
+    page.locator("#L1199 > a").click()
+    assert page.url == f"{base}{own}1199"
+    page.locator("#L1195 > a").click(modifiers=["Shift"])
+    expect(page.locator(".ln.sel")).to_have_count(5)
+    assert copied() == f"{own}1199-L1195"
+    page.goto(copied())
+    expect(page.locator(".ln.sel")).to_have_count(5)
+    expect(page.locator("#L1195.sel")).to_be_in_viewport()
+    # On the overview, whose address stays its own.
+    page.goto(f"/jobs/{short}/?ts=utc")
+    number = page.locator("#L1199 > a")
+    number.click()
+    assert page.url == f"{base}/jobs/{short}/?ts=utc#L1199"
+    assert number.evaluate("link => link.href") == f"{base}{own}1199"
+    assert copied() == f"{own}1199"
+
+
+def test_a_long_log_is_crossed_at_the_strip_beside_it(short, visit):
+    page = visit("alice")
+    page.goto(f"/jobs/{short}/logs/")
+    expect(page.locator("#L1200")).to_be_in_viewport()
+    strip = page.locator(".hits")
+    box = strip.bounding_box()
+    strip.click(position={"x": 4, "y": box["height"] / 4})
+    expect(page.locator("#L300.at, #L299.at, #L301.at")).to_be_in_viewport()
+    expect(page.locator("[data-found]")).to_have_text("")
 
 
 def test_on_from_the_last_hit_leaves_nothing_unsearched(short, visit):
@@ -206,7 +250,7 @@ def test_a_screen_reader_hears_of_a_log_that_runs_but_once(stack, visit):
         before = says.text_content()
         page.wait_for_timeout(4000)
         assert says.text_content() != before
-        page.locator("[data-tool=follow]").click()
+        page.locator("[data-tool=f]").click()
         expect(page.locator("[data-tells]")).to_have_text("not following")
         assert page.evaluate("window.heard") == ["not following"]
     finally:

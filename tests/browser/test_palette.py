@@ -60,7 +60,7 @@ def test_find_a_job_open_it_follow_its_log_without_a_mouse(stack, job, visit):
     expect(says).to_contain_text("complete")
 
 
-def test_keys_go_places_until_they_are_off(visit):
+def test_keys_go_places_until_they_are_off(job, visit):
     page = visit("alice")
     page.goto("/")
     page.keyboard.press("?")
@@ -77,6 +77,15 @@ def test_keys_go_places_until_they_are_off(visit):
     page.keyboard.press("Control+k")
     expect(page.locator("#palette")).to_be_visible()
     assert page.url.endswith("/settings/profile/")
+    # Those of a log, too.
+    page.goto(f"/jobs/{job['id']}/logs/")
+    expect(page.locator("[data-says]")).to_contain_text("following")
+    lines = page.locator(".lines")
+    assert "keys" not in (lines.get_attribute("aria-label") or "")
+    lines.press("w")
+    lines.press("f")
+    expect(lines).not_to_have_class(re.compile(r"\bwrap\b"))
+    expect(page.locator("[data-tool=f]")).to_have_attribute("aria-pressed", "true")
 
 
 def test_the_gpu_map_is_one_stop_and_arrows_lead_from_node_to_node(visit):

@@ -59,6 +59,14 @@ def test_how_a_log_looks_is_known_wherever_one_is_shown(client, alice, finance, 
         assert "<code>ts</code>" in client.get(url, ask).content.decode(), "no log, no times"
 
 
+@pytest.mark.parametrize("name", ["jobs:logs", "jobs:detail"])
+def test_a_log_says_whose_it_is_for_links_to_its_lines(client, alice, yard, name):
+    client.force_login(alice)
+    page = client.get(reverse(name, args=[yard.running.pk])).content.decode()
+    path = reverse("jobs:logs", args=[yard.running.pk])
+    assert f'data-path="{path}" data-attempt="1" data-rank="0"' in page
+
+
 def test_download_is_every_byte_as_a_file(client, alice, yard):
     client.force_login(alice)
     page = client.get(reverse("jobs:log_download", args=[yard.running.pk]))
