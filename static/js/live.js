@@ -16,7 +16,7 @@
   const SIGNED_OUT = 4401;
   const FORBIDDEN = 4403;
 
-  const listeners = new Map(); // topic → Set of what `watch` was given
+  const listeners = new Map(); // topic → what `watch` was given
   const due = new Set(); // regions to refresh at the end of the present COALESCE_MS
   const followed = new Map(); // id of a region → when it was last due
   const failed = new Map(); // id of a region → how often in a row it could not be fetched
@@ -59,7 +59,7 @@
     if (region.contains(focus) && focus.matches("input, textarea, select")) return true;
     if (region.querySelector("details.menu[open], dialog[open], form[data-sent]")) return true;
     const selection = getSelection();
-    if (!selection.isCollapsed && region.contains(selection.anchorNode)) return true;
+    if (!selection.isCollapsed && selection.containsNode(region, true)) return true;
     return [...region.querySelectorAll("input, textarea, select")].some(isChanged);
   }
 
@@ -105,12 +105,12 @@
 
   function refreshAll() {
     for (const region of regions()) refreshSoon(region);
-    for (const set of listeners.values()) for (const each of set) each.onResync?.();
+    for (const each of listeners.values()) each.onResync();
   }
 
   function onMessage(event) {
     const frame = JSON.parse(event.data);
-    for (const each of listeners.get(frame.topic) ?? []) each.onFrame(frame);
+    listeners.get(frame.topic)?.onFrame(frame);
     for (const region of regions()) {
       /* A calm region is fresh when the page is: it need not ask again when the socket is up. */
       if (frame.kind === "watching" && region.dataset.calm !== undefined) continue;
@@ -144,8 +144,8 @@
     const gone = [...watched].filter((topic) => !now.includes(topic));
     if (!fresh.length && !gone.length) return;
     const subscribe = fresh.map((topic) => {
-      const [reader] = listeners.get(topic) ?? [];
-      return reader?.lastLine ? { topic, after: reader.lastLine() } : topic;
+      const reader = listeners.get(topic);
+      return reader ? { topic, after: reader.lastLine() } : topic;
     });
     socket.send(JSON.stringify({ subscribe, unsubscribe: gone }));
     watched = new Set(now);
@@ -163,7 +163,6 @@
   function onClose(event) {
     if (event.target !== socket) return;
     socket = null;
-    if (document.hidden && !hiddenTimer) return;
     if (event.code === SIGNED_OUT) return end();
     refused = event.code === FORBIDDEN;
     failures = Date.now() - upSince > STEADY_MS ? 1 : failures + 1;
@@ -179,7 +178,7 @@
   }
 
   function connect() {
-    if (!isLive || socket || refused || ended || !wanted().length) return;
+    if (!isLive || document.hidden || socket || refused || ended || !wanted().length) return;
     socket = new WebSocket(`${location.origin.replace("http", "ws")}/ws/`);
     socket.addEventListener("open", onOpen);
     socket.addEventListener("message", onMessage);
@@ -208,26 +207,25 @@
 
   function onVisibility() {
     clearTimeout(hiddenTimer);
-    hiddenTimer = 0;
-    if (document.hidden) {
-      hiddenTimer = setTimeout(() => {
-        hiddenTimer = 0;
-        clearTimeout(timer);
-        socket?.close();
-      }, HIDDEN_GRACE_MS);
-    } else if (!socket) {
+    if (document.hidden) hiddenTimer = setTimeout(() => socket?.close(), HIDDEN_GRACE_MS);
+    else if (!socket) {
       failures ||= 1;
       connect();
     }
   }
 
-  /* Watch a topic by script: `onFrame(frame)`, `onResync()` after a gap, and for a log
-     `lastLine()`, the last line it has. */
+  /* Watch a log by script: `onFrame(frame)`, `onResync()` after a gap, `lastLine()`, the last it has. */
   function watch(topic, listener) {
-    if (!listeners.has(topic)) listeners.set(topic, new Set());
-    listeners.get(topic).add(listener);
+    listeners.set(topic, listener);
     sync();
     connect();
+  }
+
+  /* For screen readers, every STEADY_MS and without the time of day. */
+  function tell() {
+    const now = [...document.querySelectorAll("#job-head .pill, .newrow, .changed, #live-chip")].map((one) => one.textContent.split(" —")[0]).join(", ");
+    const tells = document.getElementById("tells");
+    if (tells.textContent !== now) tells.textContent = now;
   }
 
   document.addEventListener("visibilitychange", onVisibility);
@@ -276,6 +274,8 @@
   /* What the reader opened stays open, and in focus what was made to take it. */
   window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute, _, kind) => attribute !== "open" && kind + attribute !== "removetabindex";
   setInterval(refreshDue, LOOK_MS);
+  tell();
+  setInterval(tell, STEADY_MS);
   chip.addEventListener("click", () => {
     if (ended) location.reload();
     refreshAll();

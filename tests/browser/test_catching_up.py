@@ -138,6 +138,23 @@ def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
         pass
 
 
+def test_a_tab_opened_where_nobody_sees_it_takes_no_socket(stack, visit, job):
+    """Who opens many at once would have no seat left for the one that is looked at."""
+    page = visit("alice")
+    page.add_init_script(
+        """window.isHidden = true;
+        Object.defineProperty(document, "hidden", {get: () => window.isHidden})"""
+    )
+    sockets: list[str] = []
+    page.on("websocket", lambda socket: sockets.append(socket.url))
+    page.goto(f"/jobs/{job}/logs/")
+    page.wait_for_timeout(3_000)
+    assert sockets == []
+    with page.expect_websocket():
+        page.evaluate("isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    expect_live(page.locator("#live-chip"))
+
+
 def test_parts_that_fail_for_long_are_asked_for_ever_more_rarely(stack, visit, job):
     page = visit("alice", excused=FAILS)
     page.add_init_script(

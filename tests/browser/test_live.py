@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -71,7 +72,10 @@ def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit
     chip, head, live = (page.locator(name) for name in ("#live-chip", "#job-head", "#job-live"))
     expect_live(chip)
     page.locator("#cancel-menu summary").click()
-    live.locator("dt").first.select_text()
+    # It begins in one region and ends in another.
+    live.locator("dt").first.evaluate(
+        "end => getSelection().setBaseAndExtent(document.querySelector('h1'), 0, end, 1)"
+    )
     cancel(stack, jobs[1])
     # It runs until its node has heard of it. The mark that is pressed asks once.
     stack.wait_for(jobs[1])
@@ -98,6 +102,30 @@ def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit
     told = fresh.locator("main .pill").all_text_contents()
     assert told
     expect(page.locator("main .pill")).to_have_text(told)
+
+
+def test_a_screen_reader_hears_what_others_see_change(stack, visit, jobs):
+    page = visit("alice")
+    door = Door(page)
+    page.goto(f"/jobs/{jobs[0]}/")
+    expect_live(page.locator("#live-chip"))
+    page.evaluate(
+        """() => {
+            window.heard = [];
+            new MutationObserver(() => window.heard.push([Date.now(), window.tells.textContent]))
+                .observe(window.tells, { childList: true });
+        }"""
+    )
+    door.shut()
+    expect(page.locator("#tells")).to_have_text("Live paused, running")
+    cancel(stack, jobs[0])
+    expect(page.locator("#tells")).to_have_text("Live paused, cancelled")
+    door.open()
+    expect(page.locator("#tells")).to_have_text("Live, cancelled")
+    heard = page.evaluate("window.heard")
+    times = [at for at, _ in heard]
+    assert len(times) >= 3
+    assert all(after - at > 9_000 for at, after in itertools.pairwise(times)), heard
 
 
 def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
