@@ -172,7 +172,7 @@ class Roster:
             return self._loads.of(self.live())
 
     def note_contact(self, sent_at: float, told: tuple[AttemptReport, ...]) -> None:
-        """The server was reached, at monotonic `sent_at`, and knows the reports `told`."""
+        """The server was reached, `sent_at` since the boot, and knows the reports `told`."""
         with self._lock:
             self._patches.note_told(told)
         self.contact.note(sent_at)

@@ -31,6 +31,7 @@ from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
 from scheduler.agent.notes import ReportDesk
 from scheduler.agent.runtime import processes
+from scheduler.agent.runtime.space.contact import since_boot
 from scheduler.agent.sessions.tunnel import Tunnel, sessions_of
 from scheduler.failpoints import reach
 from scheduler.wire.messages import (
@@ -195,7 +196,8 @@ class Daemon:
 
     def _sync(self, hold_s: float) -> bool:
         """One call, and what follows from its answer; False when it should be tried later."""
-        sent_at = time.monotonic()
+        # By both clocks now: the machine may sleep before the answer is read.
+        sent_at, reached_at = time.monotonic(), since_boot()
         shown = self.credential.shown
         request = self._request(hold_s)
         reach("agent.reporting")
@@ -212,7 +214,7 @@ class Daemon:
             self._heed(problem, shown)
             return False
         reach("agent.answered")
-        self.roster.note_contact(sent_at, request.reports)
+        self.roster.note_contact(reached_at, request.reports)
         self._introduced = True
         self.data.note_told(request.data)
         self._news.note_told(request.reports, sent_at)

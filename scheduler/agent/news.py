@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
-from scheduler.agent.runtime.space.contact import contact_of, write_contact
+from scheduler.agent.runtime.space.contact import contact_of, since_boot, write_contact
 from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.
@@ -50,7 +50,7 @@ class Contact:
     """When the server was reached last, in files from which supervisors count.
 
     `paths`: below the state folder, where supervisors of earlier agents look, and in memory.
-    `at`: the same as this agent knows it, by its monotonic clock.
+    `at`: the same as this agent knows it, as `since_boot` counts.
     """
 
     def __init__(self, path: Path, in_memory: Path, boot_id: str) -> None:
@@ -59,10 +59,10 @@ class Contact:
         self._noted_at = -_NOTE_EVERY_S
         self._failed: set[Path] = set()
         # As an earlier agent of this boot left it; now, where none did.
-        self.at = contact_of(self.paths, boot_id) or time.monotonic()
+        self.at = contact_of(self.paths, boot_id) or since_boot()
 
     def note(self, sent_at: float) -> None:
-        """It was, by a call made at monotonic `sent_at`; one that is hardly newer is left out."""
+        """It was, by a call made at `sent_at`; one that is hardly newer is left out."""
         self.at = max(self.at, sent_at)
         if sent_at < self._noted_at + _NOTE_EVERY_S:
             return

@@ -142,7 +142,7 @@ class Attempt:
             logger.exception("the end of attempt %d is only in memory", self.fence)
 
     def refresh(self, reached_at: float) -> None:
-        """Look what became of it; the server was reached last at monotonic `reached_at`."""
+        """Look what became of it; the server was reached last `reached_at` since the boot."""
         with self._lock:
             if self.end is not None:
                 return

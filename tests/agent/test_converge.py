@@ -20,6 +20,7 @@ from scheduler.agent.kept import removing
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.runtime.records import ExitRecord
+from scheduler.agent.runtime.space.contact import since_boot
 from scheduler.agent.runtime.space.trees import remove_tree
 from scheduler.agent.spool import Slot
 from scheduler.states import AttemptState, EndReason, Isolation, NodeState
@@ -221,7 +222,7 @@ def test_a_call_never_carries_more_local_changes_than_the_server_takes(
                 assert report.code_commit and report.end_reason == EndReason.EXIT_CODE
             if report.fence not in told:
                 assert (report.code_commit, report.end_reason) == ("", None)
-        roster.note_contact(time.monotonic(), reports)
+        roster.note_contact(since_boot(), reports)
     assert told == dict.fromkeys(fences, 1)
     assert {report.end_reason for report in reports} == {EndReason.EXIT_CODE}
     assert not any(report.code_patch for report in reports)

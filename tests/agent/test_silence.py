@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from scheduler.agent.runtime import processes, records
+from scheduler.agent.runtime.forking import overdue
 from scheduler.agent.runtime.forking.overdue import Deadlines
 from scheduler.agent.runtime.records import ExitRecord, StopRecord
+from scheduler.agent.runtime.space.contact import since_boot
 from scheduler.states import EndReason
 from tests.agent.conftest import assignment, wait_until
 from tests.agent.test_reused_supervisors import Launch, _end, launch, server
@@ -63,6 +67,17 @@ def test_the_agent_ends_what_was_ordered_to_stop_and_is_silent_for_too_long() ->
     deadlines = Deadlines(lambda: 60, ordered=True)
     launch = launch_of(assignment())  # a grace of a second, and one to stop in
     order = StopRecord(EndReason.CANCELLED_BY_USER, 300)
-    due = deadlines.due(launch, order, time.monotonic() - 50)
+    due = deadlines.due(launch, order, since_boot() - 50)
     assert due.late_s > 45 and "no contact" in due.why
-    assert deadlines.due(launch, order, time.monotonic()).late_s < 0
+    assert deadlines.due(launch, order, since_boot()).late_s < 0
+
+
+def test_the_agent_counts_the_time_in_which_the_machine_slept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deadlines = Deadlines(lambda: 60, ordered=False)
+    launch, reached_at = launch_of(assignment()), since_boot()
+    assert deadlines.due(launch, None, reached_at).late_s < 0
+    monkeypatch.setattr(overdue, "since_boot", lambda: since_boot() + 50)
+    due = deadlines.due(launch, None, reached_at)
+    assert due.late_s > 45 and "no contact" in due.why

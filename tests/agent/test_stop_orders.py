@@ -14,6 +14,7 @@ import pytest
 from scheduler.agent.runner import Attempt
 from scheduler.agent.runtime import processes, records
 from scheduler.agent.runtime.records import StopRecord, SupervisorRecord, write_record
+from scheduler.agent.runtime.space.contact import since_boot
 from scheduler.agent.spool import Slot, Spool
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import StopOrder
@@ -62,9 +63,9 @@ def test_one_that_cannot_be_written_is_kept_and_written_later(
     with monkeypatch.context() as full:
         full.setattr(Slot, "write_stop", no_room)
         attempt.order_stop(ORDER.reason, ORDER.grace_s)
-        attempt.refresh(time.monotonic())
+        attempt.refresh(since_boot())
         assert attempt.report().state == AttemptState.STOPPING and slot.stop() is None
-    attempt.refresh(time.monotonic())
+    attempt.refresh(since_boot())
     assert slot.stop() == ORDER
 
 

@@ -25,7 +25,7 @@ from scheduler.agent.runtime.ending import record_end
 from scheduler.agent.runtime.records import ExitRecord, LaunchRecord, StopRecord
 from scheduler.agent.runtime.redaction import secrets_of
 from scheduler.agent.runtime.space import memory
-from scheduler.agent.runtime.space.contact import contact_of
+from scheduler.agent.runtime.space.contact import Silence
 from scheduler.agent.runtime.wakeups import Wakeups
 from scheduler.failpoints import reach
 from scheduler.states import EndReason
@@ -56,7 +56,8 @@ class Supervisor:
         self.asking = killing.Asking(os.getpid())
         self.kill_at: float | None = None
         self.killed_at: float | None = None
-        self.last_contact = 0.0
+        contacts = launch.last_sync_path, launch.last_sync_in_memory
+        self.silence = Silence(contacts, processes.boot_id())
         self.looked_at = 0.0
         self.notes: list[str] = []
         self.began = time.monotonic()
@@ -92,7 +93,7 @@ class Supervisor:
 
     def _run(self, log: LogCapture) -> ExitRecord:
         """Start and watch; nothing begins that would have to end at once."""
-        silence_s = self._silence_s()
+        silence_s = self.silence.seconds()
         if silence_s > self.launch.disconnect_grace_s:
             return ExitRecord(EndReason.NODE_LOST, time.time(), detail=notices.unreached(silence_s))
         self._start(log)
@@ -212,7 +213,7 @@ class Supervisor:
             limit_s = told.time_limit_s if told else limit_s
         if self.stop is None and 0 < limit_s <= now - self.began:
             self._begin_stop(StopRecord(EndReason.TIME_LIMIT, grace_s))
-        silence_s = self._silence_s()
+        silence_s = self.silence.seconds()
         if silence_s > self.launch.disconnect_grace_s:
             # Who slept meanwhile, or is being stopped, has no more time than anybody: another copy
             # may begin at any moment.
@@ -227,13 +228,6 @@ class Supervisor:
         if evidence:
             self.stop = StopRecord(EndReason.OUT_OF_MEMORY, 0, evidence)
             self.kill_at = time.monotonic()
-
-    def _silence_s(self) -> float:
-        """For how long the agent has not reached the server, also before this began; since then,
-        where it was never reached in this boot."""
-        paths = (self.launch.last_sync_path, self.launch.last_sync_in_memory)
-        self.last_contact = max(self.last_contact, contact_of(paths, processes.boot_id()))
-        return time.monotonic() - (self.last_contact or self.began)
 
     def _begin_stop(self, order: StopRecord) -> None:
         """Ask the program to stop; a later order can only bring the kill forward."""

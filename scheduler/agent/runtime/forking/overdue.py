@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.notices import unreached
 from scheduler.agent.runtime.records import LaunchRecord, StopRecord, SupervisorRecord
+from scheduler.agent.runtime.space.contact import since_boot
 
 # A stopped one is woken, then killed; one that runs may be late on a busy node.
 _STOPPED_S, _STOPPED_AGAIN_S, _HANGING_S = 2.0, 4.0, 30.0
@@ -32,7 +33,8 @@ class Due:
 
 
 class Deadlines:
-    """Those of one attempt, as far as its agent knows them, by its monotonic clock.
+    """Those of one attempt, as far as its agent knows them, by its monotonic clock; how long the
+    server was silent, as `since_boot` counts.
 
     `limit_s`: how long it may run, as it was told last.
     """
@@ -59,7 +61,7 @@ class Deadlines:
     def due(self, launch: LaunchRecord, stop: StopRecord | None, reached_at: float) -> Due:
         """What has passed for the longest. `reached_at`: when the server was reached last."""
         now = time.monotonic()
-        silent_s, grace_s = now - reached_at, launch.stop_grace_s
+        silent_s, grace_s = since_boot() - reached_at, launch.stop_grace_s
         lost = Due(unreached(silent_s), silent_s - launch.disconnect_grace_s - grace_s)
         if stop is not None:
             ordered = Due("it was to stop", now - self._ordered_at - stop.grace_s)
