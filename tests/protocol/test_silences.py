@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from accounts.models import Project, User
+from scheduler.models import Node, Placement
+from scheduler.services.nodes.power import say_node_is_off
+from scheduler.states import NodeState
+from tests.protocol.lives import apart, grouped
 from tests.protocol.play import ALWAYS, Cluster
+from tests.protocol.wire import GPUS, NODES
 
 
 # Asked to stop as the grace ends; by its time limit, a moment before that.
@@ -40,5 +45,50 @@ def test_a_program_has_stopped_where_nobody_hears_it_before_it_runs_elsewhere(
         # What had reached its limit is over; the other runs again.
         assert len(later) == (limit_s > 900)
         assert not node.row.placements.filter(ended_at__isnull=True).exists()
+    finally:
+        play.teardown()
+
+
+@pytest.mark.django_db
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [0, 1])
+def test_nothing_meets_a_program_whose_node_was_called_off_wrongly(
+    root, operator, alice, project, number
+):
+    """The first node's agent is an older one, which lets it have its time to stop in."""
+
+    class Dark(Cluster):
+        people: tuple[User, User, Project] = (root, alice, project)
+
+    play = Dark()
+    try:
+        for node in play.nodes:
+            play.talk(node)
+            node.plans = [(1e9, 0)] * 2
+        for key in range(NODES + 1):
+            play.submit(key, 1, GPUS, 0, 0, "normal", 36_000)
+        play.cycle(0)
+        play.live_on(1)
+        node = play.nodes[number]
+        [first] = [one for one in play.lives if one.node == node.row.name]
+        node.is_cut = True
+        play.live_on(1)
+        for actor in (root, operator):
+            row = Node.objects.get(pk=node.row.pk)
+            assert row.state == NodeState.SILENT
+            say_node_is_off(actor=actor, node=row, reason="dark", now=play.moment())
+        play.cycle(0)
+        node.is_cut = False
+        play.talk(node)
+        assert Node.objects.get(pk=node.row.pk).state == NodeState.READY
+        for _ in range(8):
+            play.cycle(0)
+            play.talk(node, "twice")
+            play.advance(20.0)
+            for group in grouped(play.lives, lambda life: life.devices):
+                apart(group)
+        last = [one for one in play.lives if one.node == node.row.name][-1]
+        assert last is not first and first.until is not None and last.since > first.until
+        assert not Placement.objects.filter(attempt=first.fence, log_size=0).exists()
     finally:
         play.teardown()

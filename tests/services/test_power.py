@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
 from accounts.models import AuditEvent
+from accounts.services import set_rate
 from scheduler.conf import load_conf
 from scheduler.loop.cycle import Scheduler
-from scheduler.models import Allocation, SchedulerLease
+from scheduler.models import Allocation, Node, SchedulerLease
 from scheduler.services import reaping
+from scheduler.services.calling.together import Call, sync_nodes
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.devices.by_hand import return_device
 from scheduler.services.nodes.power import say_node_is_off
 from scheduler.states import EndReason
-from scheduler.wire.messages import DeviceCheck
+from scheduler.wire.messages import DeviceCheck, SyncReply, SyncRequest
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync
 
@@ -90,10 +94,15 @@ def test_nothing_starts_beside_a_program_whose_node_was_called_off_wrongly(silen
     assert sync(node, running(attempt), now=at(92), checks=passed).check == ()
     assert sync(node, running(attempt), now=at(400), troubles=()).check == ()
     assert not free(at(401))
-    # An operator who returns it is not right.
+    # An operator who returns it is not right; here the call is taken in together with others.
     return_device(actor=root, device=held, now=at(402))
-    sync(node, running(attempt), now=at(403))
-    assert not free(at(404))
+    row = Node.objects.select_related("pool").get(pk=node.pk)
+    said = SyncRequest(
+        protocol=1, agent_version="0.1.0", agent_id="agent-1", boot_id="boot-1", seen_revision=0,
+        hold_s=0, sent_at=at(403).timestamp(), reports=(running(attempt),),
+    )  # fmt: skip
+    [reply] = sync_nodes([Call(row, said, at(403))], now=at(403))
+    assert isinstance(reply, SyncReply) and not free(at(404))
     over = ended(attempt, started_at=at(1).timestamp(), ended_at=at(500).timestamp())
     assert list(sync(node, over, now=at(505)).check) == uuids and not free(at(506))
     # What was under way since before is old news.
@@ -116,6 +125,29 @@ def test_a_rank_that_never_began_keeps_its_gpu_for_a_while_only(silent, root, op
     sync(node, running(attempt), now=at(91))
     assert node.devices.filter(health="quarantined").count() == 1
     assert len(sync(node, over, now=at(160)).check) == 1
+
+
+def test_of_a_shared_card_all_of_it_is_kept_out(root, operator, alice, project):
+    """Nodes know nothing of slots: what runs there may be on any of them."""
+    node = scenes.build_cluster(root).node(1)
+    card = node.devices.get(index=1)
+    set_rate(
+        actor=root, device_model=f"{card.model} 1/2", price_per_gpu_hour=Decimal(2), currency="EUR",
+        valid_from=at(-3600), restated_for="as if then",
+    )  # fmt: skip
+    cut_card(actor=root, device=card, slots=2, now=NOON)
+    rank = start(submit(alice, project), node).placements.get()
+    slots = list(card.slots.order_by("slot"))
+    rank.allocations.update(device=slots[0])
+    sync(node, running(rank.attempt), now=at(0))
+    reaping.mark_silent(now=at(100))
+    off(operator, node, after_s=101)
+    off(root, node, after_s=102)
+    sync(node, running(rank.attempt), now=at(103))
+    out = node.devices.filter(health="quarantined").values_list("pk", flat=True)
+    assert set(out) == {card.pk, *(slot.pk for slot in slots)}
+    assert sync(node, running(rank.attempt), now=at(200)).check == ()
+    assert sync(node, now=at(201)).check == (card.uuid,), "what it tells of no more is over"
 
 
 def test_what_was_said_ends_with_the_nodes_own_word(silent, root, operator):

@@ -161,7 +161,7 @@ def _welcome_back(calls: Sequence[Call], now: datetime) -> None:
         fences = [report.fence for call in calls for report in call.request.reports]
         reported = Attempt.objects.filter(pk__in=fences).select_for_update(of=("self",))
         list(reported.order_by("pk").values("pk"))
-        lock_devices_of(list(back))
+        lock_devices_of([call.node.pk for call in calls])
         lock_nodes([call.node.pk for call in calls])
     silent = Node.objects.filter(pk__in=list(back), state=NodeState.SILENT, **_BACK)
     if move_nodes(silent, NodeState.READY, now=now, kind="heard_again") != back:
