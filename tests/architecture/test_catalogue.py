@@ -166,6 +166,8 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             (REDACTION, "test_a_secret_in_any_form_and_cut_anywhere_is_masked"),
             (REDACTION, "test_the_file_never_holds_it"),
+            (REDACTION, "test_base64_in_lines_is_masked"),
+            (REDACTION, "test_escapes_of_other_languages_are_masked"),
         ),
     ),
     79: (

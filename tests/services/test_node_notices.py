@@ -12,6 +12,7 @@ from scheduler.services import reaping
 from scheduler.services.errors import Conflict
 from scheduler.services.inbox import choose_kind
 from scheduler.services.inbox.mailing import write_mails
+from scheduler.services.inbox.operating import MOST_OF_A_WAVE
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import drain_node, resume_node
 from scheduler.services.nodes.quarantine import quarantine_by_hand
@@ -70,21 +71,25 @@ def test_what_a_node_is_out_of_service_for_is_told_once_an_hour(cluster, node, o
     tell(node, (None, "disk_full", "3 MiB are left"), s=1)
     tell(node, s=60)
     tell(node, (None, "disk_full", "2 MiB are left"), s=120)
-    tell(cluster.node(2), (None, "disk_full", "1 MiB are left"), s=130)
     ((title, text, _),) = told(operator)
     assert title == f"Node {node.name} is out of service" and "3 MiB" in text
-    assert "not told one by one" in text
+    tell(cluster.node(2), (None, "disk_full", "1 MiB are left"), s=130)
+    assert len(told(operator)) == 2
     tell(node, s=180)
     tell(node, (None, "disk_full", "2 MiB are left"), s=3700)
-    assert len(told(operator)) == 2
+    assert len(told(operator)) == 3
 
 
-def test_a_wave_of_lost_nodes_is_one_piece_of_news(cluster, operator):
+def test_of_a_wave_of_lost_nodes_the_first_are_told(cluster, operator):
+    for number in range(4, 8):
+        scenes.add_node(cluster, f"n{number}", 2)
     for each in cluster.nodes:
         sync(each, now=at(0))
     lose(0)
-    assert Node.objects.filter(state="lost").count() == 3
-    assert [title.partition(" was ")[2] for title, *_ in told(operator)] == ["lost"]
+    assert Node.objects.filter(state="lost").count() == 7
+    news = told(operator)
+    assert [title.partition(" was ")[2] for title, *_ in news] == ["lost"] * MOST_OF_A_WAVE
+    assert ["one by one" in text for _, text, _ in news] == [False] * 4 + [True]
 
 
 def test_other_bytes_of_a_log_and_a_copy_are_told_of(node, operator, alice, project):
@@ -104,7 +109,6 @@ def test_other_bytes_of_a_log_and_a_copy_are_told_of(node, operator, alice, proj
     sync(node, running(attempt), now=at(11), sent_at=at(11).timestamp())
     title, text, _ = told(operator)[-1]
     assert title == f"Node {node.name} is out of service" and "Two machines" in text
-    assert "one by one" not in text
 
 
 def test_what_a_person_does_is_no_trouble(node, operator, root):
