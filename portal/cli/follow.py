@@ -110,11 +110,9 @@ def until_end(api: Api, number: int, *, timeout_s: float | None = None) -> dict[
         except Failure as failure:
             patience.bear(failure, most_s=_left_s(deadline))
             if not _left_s(deadline):
-                words = f"Nothing was heard of job {number} for {timeout_s:g} s"
-                if job is not None:
-                    words = f"Job {number} was {job['state']} when it was last heard of"
-                words = f"{words}: {failure.what}"
-                raise Failure(words, code=TIMED_OUT) from None
+                heard = f"Job {number} was {job['state']} when it was last heard of" if job else ""
+                words = heard or f"Nothing was heard of job {number} for {timeout_s:g} s"
+                raise Failure(f"{words}: {failure.what}", code=TIMED_OUT) from None
             continue
         patience.renew()
         if job["is_final"]:

@@ -17,7 +17,7 @@ from portal.management.seeding import ensure_pool
 from scheduler.agent.config import ConfigProblem, NodeIdentity, read_identity
 from scheduler.conf import load_conf
 from scheduler.models import Node
-from scheduler.selectors.cluster import visible_nodes
+from scheduler.selectors.cluster import is_retired, visible_nodes
 from scheduler.services.errors import Conflict
 from scheduler.services.nodes import authenticate_node, issue_node_token, retire_node
 from scheduler.states import NodeState
@@ -37,7 +37,7 @@ def token_for(name: str, pool: str, *, actor: User) -> str:
     """
     earlier = visible_nodes(actor).filter(name=name).first()
     identity = _identity(name)
-    if earlier is None and identity is not None and not _was_retired(name, identity):
+    if earlier is None and identity is not None and not is_retired(identity.node_id, name):
         raise Conflict(
             f"{_folder(name)} is of another database, whose jobs have the same numbers. Stop what "
             "runs there, move the folder away and start again."
@@ -46,14 +46,6 @@ def token_for(name: str, pool: str, *, actor: User) -> str:
         _make_room(earlier, actor)
     _, secret = issue_node_token(actor=actor, pool=ensure_pool(actor, pool))
     return secret
-
-
-def _was_retired(name: str, identity: NodeIdentity) -> bool:
-    """Whether the folder's node is of this database and was retired on its page; it keeps its
-    number and gives its name away."""
-    former = f"{name[:50]}~{identity.node_id}"
-    gone = Node.objects.filter(pk=identity.node_id, name=former, state=NodeState.RETIRED)
-    return gone.exists()
 
 
 def _make_room(node: Node, actor: User) -> None:

@@ -79,10 +79,8 @@ NEXT_WORDS: Mapping[WaitReason, str] = {
     ),
     WaitReason.APPROVAL_WAIT: "It joins the line when that is decided.",
 }
-# What a person holds a person releases.
-BY_HAND = frozenset({WaitReason.HELD_BY_USER, WaitReason.HELD_BY_ADMIN})
-# Of the jobs that one waits for so many are links beside the sentence.
-_LINKED = 10
+BY_HAND = frozenset({WaitReason.HELD_BY_USER, WaitReason.HELD_BY_ADMIN})  # and released so
+_LINKED = 10  # of the jobs that one waits for, beside the sentence
 _END_WORDS = {**{reason: str(reason) for reason in MADE_TO_MOVE}, **dict.fromkeys(PAUSES, "paused")}
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre", "resized": "a-pre"}
 

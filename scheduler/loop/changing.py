@@ -178,10 +178,7 @@ def change_job(
     Raises Forbidden, Conflict, Invalid or StaleVersion.
     """
     now = now or timezone.now()
-    if change == Change():
-        words = "Say what to change: a time limit, tier, nodes, GPUs, their model or a pool."
-        raise Invalid(words, field="time_limit")
-    change = change.of(job)
+    change = _said(change).of(job)
     check_actor(actor, job, version)
     is_live = job.state in LIVE_JOB_STATES
     if _needs_consent(job, change):
@@ -217,6 +214,13 @@ def change_job(
         if change.asks != _NOTHING:
             job = set_request(actor=actor, job=job, asks=change.asks, version=version, now=now)
     return job
+
+
+def _said(change: Change) -> Change:
+    if change == Change():
+        words = "Say what to change: a time limit, tier, nodes, GPUs, their model or a pool."
+        raise Invalid(words, field="time_limit")
+    return change
 
 
 def _impact(job: Job, change: Change, columns: dict[str, Any], now: datetime) -> Impact:

@@ -121,6 +121,12 @@ def get_visible_node(viewer: User, name: str, **along: Any) -> Node:
     return node
 
 
+def is_retired(number: int, name: str) -> bool:
+    """Whether the node of this number was `name` and is retired; it gave its name away then."""
+    gone = Node.objects.filter(pk=number, state=NodeState.RETIRED)
+    return gone.filter(name=f"{name[:50]}~{number}").exists()
+
+
 def visible_node_tokens(viewer: User) -> QuerySet[NodeToken]:
     """All that were made, for operators; nobody else has to do with them."""
     if not can(viewer, "operate", None):

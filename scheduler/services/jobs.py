@@ -200,15 +200,13 @@ def end_job(
 def hold_job(
     *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
 ) -> Job:
-    """Keep a waiting job from starting until it is released, also past its begin time.
-
-    An operator's hold takes the place of the user's own, or of a pause: it is his to release then.
-    """
+    """Keep a waiting job from starting until it is released, also past its begin time. An
+    operator's hold takes the place of the user's own, and of a pause."""
     now = now or timezone.now()
     job = locked_job(job)
     as_operator = check_actor(actor, job, version)
-    is_held = job.state == JobState.HELD and job.wait_reason not in AUTOMATIC_HOLDS
-    if is_held and not (as_operator and job.wait_reason != WaitReason.HELD_BY_ADMIN):
+    stays = {WaitReason.HELD_BY_ADMIN} if as_operator else set(WaitReason) - AUTOMATIC_HOLDS
+    if job.state == JobState.HELD and job.wait_reason in stays:
         return job
     if job.state not in (JobState.QUEUED, JobState.HELD):
         raise Conflict(f"Only a queued job can be held; this one is {job.state}.")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.db import transaction
-from django.db.models import QuerySet, Value
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 
-from accounts.services.audit import record
 from accounts.statements import BuiltOnce
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.services import transitions
@@ -24,6 +22,7 @@ from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.possible import possible
 from scheduler.services.rows.updating import update_row
 from scheduler.services.stopping import request_stop
+from scheduler.services.timeline.node_times import ran_until, sane, take_late
 from scheduler.services.timeline.releasing import release_devices
 from scheduler.services.verdicts import blame_who_failed
 from scheduler.states import AttemptState, EndReason
@@ -149,7 +148,7 @@ def _sorted_out(
                     forget.add(report.fence)
                 if placement is not None and placement.rank == report.rank:
                     note_size(placement, report)
-                    _take_late(placement, report, told.clock_ahead_s, now)
+                    take_late(placement, report, told.clock_ahead_s, now)
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
     return forget, news
@@ -241,11 +240,11 @@ def _apply(
         transitions.change_desired(p.node_id for p in placements if p.rank > 0)
     mine.reported = report.state
     if report.started_at is not None and mine.started_at is None:
-        mine.started_at = _sane(report.started_at - told.clock_ahead_s, attempt.assigned_at, now)
+        mine.started_at = sane(report.started_at - told.clock_ahead_s, attempt.assigned_at, now)
     if report.state is AttemptState.ENDED:
         # Which rank ended first tells why: of many heard together too.
         mine.ended_at = mine.ran_told_at = told.heard_at
-        mine.ran_until = _ran_until(report, attempt.assigned_at, told.clock_ahead_s, now)
+        mine.ran_until = ran_until(report, attempt.assigned_at, told.clock_ahead_s, now)
         mine.exit_code = report.exit_code
         mine.end_reason = report.end_reason or EndReason.START_FAILED
         mine.detail = report.detail[:4000]
@@ -253,37 +252,6 @@ def _apply(
         mine.log_expected = told_size(report)
         mine.checkpoint_pending = report.checkpoint_pending and mine.rank == 0
         release_devices(mine, now=now)
-
-
-def _take_late(
-    placement: Placement, report: AttemptReport, clock_ahead_s: float, now: datetime
-) -> None:
-    """What the program of an attempt that was given up did, from a node that is heard again.
-
-    Only the books rest on it: the attempt ended as it did. The first word stands.
-    """
-    if placement.ran_until is not None or report.ended_at is None or report.started_at is None:
-        return
-    earliest = placement.attempt.assigned_at
-    until = _ran_until(report, earliest, clock_ahead_s, now)
-    began = _sane(report.started_at - clock_ahead_s, earliest, now)
-    told = {
-        "ran_until": until,
-        "ran_told_at": now,
-        "started_at": Coalesce("started_at", Value(began)),
-    }
-    if Placement.objects.filter(pk=placement.pk, ran_until__isnull=True).update(**told):
-        job = placement.attempt.job
-        after = {"attempt": placement.attempt_id, "rank": placement.rank, "ran_until": until}
-        record(None, "job.tell_late", job, after=after, now=now)
-
-
-def _ran_until(
-    report: AttemptReport, earliest: datetime, clock_ahead_s: float, now: datetime
-) -> datetime | None:
-    if report.ended_at is None:
-        return None
-    return _sane(report.ended_at - clock_ahead_s, earliest, now)
 
 
 def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
@@ -307,12 +275,3 @@ def _judge_code(attempt: Attempt, mine: Placement, report: AttemptReport, now: d
         return
     if mine.reported in _NOT_UP and report.state not in _NOT_UP:
         transitions.record_event(attempt.job, str(reason), now=now, attempt=attempt, detail=said)
-
-
-def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:
-    """A node's own time, kept within what the server knows."""
-    try:
-        moment = datetime.fromtimestamp(epoch_s, UTC)
-    except (OverflowError, ValueError, OSError):
-        return latest
-    return min(max(moment, earliest), latest)

@@ -98,8 +98,7 @@ class Portal:
                 self._say(*answer)
 
             def _say(self, status: int, message: object) -> None:
-                # What is no message comes from a proxy.
-                content = message if isinstance(message, bytes) else encode(message)
+                content = message if isinstance(message, bytes) else encode(message)  # a proxy's
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

@@ -85,14 +85,8 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     caller = program(root)
     job_set = scenes.submit(alice, project, array="0-3%2").job_set
     begin = timezone.now() + timedelta(hours=1)
-    booking = plan_booking(
-        actor=root,
-        owner=project,
-        pool=cluster.pool,
-        nodes=1,
-        from_at=begin,
-        until_at=begin + timedelta(hours=1),
-    )
+    span = {"from_at": begin, "until_at": begin + timedelta(hours=1)}
+    booking = plan_booking(actor=root, owner=project, pool=cluster.pool, nodes=1, **span)
     session = scenes.submit(alice, project, script="", session="shell")
     scenario = ask_scenario(actor=root, pool=cluster.pool, hours=1, changes=["policy=las"])
     values = {

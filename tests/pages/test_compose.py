@@ -145,16 +145,6 @@ def test_clone_of_nothing_is_an_empty_form_with_a_word(client, alice, project, y
     assert "no such job to clone" in page.content.decode()
 
 
-@pytest.mark.parametrize("wanted", ["abc", " 12", "-1", "1" * 25])
-def test_what_a_form_calls_its_origin_is_no_address(client, alice, project, yard, wanted):
-    client.force_login(alice)
-    url, form = reverse("jobs:submit"), form_data(project, cloned_from=wanted)
-    assert client.post(url, form | {"check": "1"}).status_code < 500
-    assert client.post(f"{url}?part=summary", form).status_code == 200
-    page = client.get(url, {"draft": JobDraft.objects.get().pk})
-    assert page.status_code == 200 and "Cloned from" not in page.content.decode()
-
-
 def test_stranger_cannot_clone(client, carol, other_project, yard):
     client.force_login(carol)
     page = client.get(reverse("jobs:submit"), {"clone": yard.running.pk})

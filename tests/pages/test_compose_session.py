@@ -1,4 +1,4 @@
-"""Sessions in the composer: one form, whatever begins from it."""
+"""Sessions in the composer: one form, whatever begins from it, and wherever it came from."""
 
 from __future__ import annotations
 
@@ -233,3 +233,13 @@ def test_a_file_that_is_too_large_is_refused_and_not_cut(client, alice, project,
     page = client.post(reverse("jobs:start"), {"file": file})
     assert page.templates[0].name == "composing/start.html"
     assert "is larger than 256 KiB" in page.content.decode()
+
+
+@pytest.mark.parametrize("wanted", ["abc", " 12", "-1", "1" * 25])
+def test_what_a_form_calls_its_origin_is_no_address(client, alice, project, yard, wanted):
+    client.force_login(alice)
+    url, form = reverse("jobs:submit"), form_data(project, cloned_from=wanted)
+    assert client.post(url, form | {"check": "1"}).status_code < 500
+    assert client.post(f"{url}?part=summary", form).status_code == 200
+    page = client.get(url, {"draft": JobDraft.objects.get().pk})
+    assert page.status_code == 200 and "Cloned from" not in page.content.decode()

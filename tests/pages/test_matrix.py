@@ -99,13 +99,8 @@ def things(people, root, alice, bob, lead, team, project):
         actor=lead, account=service, name="ci", scopes=["jobs:read"]
     )
     now = timezone.now()
-    delegation = delegate(
-        actor=lead,
-        deputy=people["bob"],
-        scope="approve_requests",
-        starts_at=now,
-        ends_at=now + timedelta(days=1),
-    )
+    span = {"starts_at": now, "ends_at": now + timedelta(days=1)}
+    delegation = delegate(actor=lead, deputy=people["bob"], scope="approve_requests", **span)
     second = person("second", is_superuser=True)
     give_role(actor=second, user=person("waiting"), role="admin")
     return {

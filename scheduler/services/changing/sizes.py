@@ -66,12 +66,7 @@ def set_nodes(
     if nodes == was:
         return job
     _check_size(job, nodes)
-    if attempt is not None and not may_run:
-        raise Conflict("The job has just started; look again and try.", code="try_again")
-    if attempt is None and job.state in LIVE_JOB_STATES:
-        raise Conflict("The job is just being started; try again in a second.", code="try_again")
-    if attempt is not None and attempt.state == AttemptState.STOPPING:
-        raise Conflict("The job is being stopped; try again when it waits or runs.")
+    _check_moment(job, attempt, may_run)
     if not update_row(
         Job, job.pk, {"nodes": nodes}, guard={"state": job.state}, raised=("version",)
     ):
@@ -86,6 +81,15 @@ def set_nodes(
     tell_of_job(job)
     events.wake_scheduler_on_commit()
     return job
+
+
+def _check_moment(job: Job, attempt: Attempt | None, may_run: bool) -> None:
+    if attempt is not None and not may_run:
+        raise Conflict("The job has just started; look again and try.", code="try_again")
+    if attempt is None and job.state in LIVE_JOB_STATES:
+        raise Conflict("The job is just being started; try again in a second.", code="try_again")
+    if attempt is not None and attempt.state == AttemptState.STOPPING:
+        raise Conflict("The job is being stopped; try again when it waits or runs.")
 
 
 def _check_size(job: Job, nodes: int) -> None:
