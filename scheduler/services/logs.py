@@ -21,9 +21,9 @@ from scheduler.services.attempts import end_attempt, locked_live_attempt, settle
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
 from scheduler.services.history import record_node_event
 from scheduler.services.holding.following import lock_sets_over
-from scheduler.services.kept.late_logs import takes_more
 from scheduler.services.preempting.ordering import UNREAD_S
 from scheduler.services.timeline.clock import CLOCK
+from scheduler.services.timeline.late_logs import takes_more
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck
 

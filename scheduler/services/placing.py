@@ -24,15 +24,15 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.services import transitions
-from scheduler.services.changing.overtaken import (
+from scheduler.services.checkpoints.resuming import Offer, led_by, resume_offers
+from scheduler.services.errors import LeaseLost
+from scheduler.services.preempting.claims import drop_room
+from scheduler.services.preempting.overtaken import (
     Overtaken,
     refuse_on_taken_out,
     refuse_outside_bookings,
     refuse_overtaken,
 )
-from scheduler.services.checkpoints.resuming import Offer, led_by, resume_offers
-from scheduler.services.errors import LeaseLost
-from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.adding import add_objects, add_rows
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.guard import LimitReached, Refusals, charge_starts

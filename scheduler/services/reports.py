@@ -16,12 +16,12 @@ from scheduler.services.attempts import keep_reports, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import Step, afterwards, gathering
 from scheduler.services.holding.following import lock_sets_over
-from scheduler.services.kept.late_logs import is_awaited, note_size, told_size
 from scheduler.services.nodes.devices.given_up import keep_out
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.rows.possible import possible
 from scheduler.services.rows.updating import update_row
 from scheduler.services.stopping import request_stop
+from scheduler.services.timeline.late_logs import is_awaited, note_size, told_size
 from scheduler.services.timeline.node_times import ran_until, sane, take_late
 from scheduler.services.timeline.releasing import release_devices
 from scheduler.services.verdicts import blame_who_failed

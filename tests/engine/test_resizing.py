@@ -149,6 +149,7 @@ def test_nobody_changes_its_size_on_nodes_of_which_something_is_kept_within_its_
     assert bool(resizes(closed(growing(DAY_S), (7, "0", *begun)))) is happens
     assert bool(resizes(closed(growing(DAY_S), (7, "12", *begun)))) is happens
     shrinks = elastic(full(job(9, "1x2", tier=Tier.URGENT, limit_s=60)), 1)
+    assert shrinks.running is not None
     jobs = replace(shrinks.running.jobs, time_limit_s=ints([DAY_S, DAY_S]))
     shrinks = replace(shrinks, running=replace(shrinks.running, jobs=jobs))
     assert bool(resizes(closed(shrinks, (7, "012", *begun)))) is happens

@@ -12,8 +12,8 @@ from scheduler.engine.preempting.claiming import victim_words
 from scheduler.models import Attempt, Claim, Job, SchedulerLease
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempts
-from scheduler.services.changing.overtaken import Overtaken, refuse_overtaken
 from scheduler.services.errors import LeaseLost
+from scheduler.services.preempting.overtaken import Overtaken, refuse_overtaken
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_devices
