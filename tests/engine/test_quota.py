@@ -52,8 +52,8 @@ def test_a_maximum_holds_for_the_account_and_all_below_it() -> None:
 def test_what_a_job_grows_into_counts_before_it_has_stopped(held: str) -> None:
     """Job 1 stops on what it has, to go on with eight."""
     cluster = draw(f"a {held}", "b ....", jobs=[job(5, "1x4")])
-    shares = (ints([one]) for one in (1, 0, 8, 1, 1024))
-    kept = Claims(*shares, until_s=floats([NOW_S + 3600]))
+    job_id, node, gpus, cpus, memory = (ints([one]) for one in (1, 0, 8, 1, 1024))
+    kept = Claims(job_id, node, gpus, cpus, memory, floats([NOW_S + 3600]))
     claim = ints([0] * 8 + [NONE] * 4)
     cluster = replace(cluster, claims=kept, devices=replace(cluster.devices, claim=claim))
     for owner, most, first in (
