@@ -140,8 +140,8 @@ def _pins(told: Sequence[_Told]) -> dict[int, str]:
     tried = known.filter(job__in=moving).order_by("job", "number")
     pins = dict(tried.values_list("job_id", "code_commit"))
     arrays = {one.array for job, one in moving.items() if job not in pins and one.array is not None}
-    firsts = {array: _first_of(known, array) for array in arrays}
-    found = {job: pins.get(job) or firsts.get(one.array or 0, "") for job, one in moving.items()}
+    firsts: dict[int | None, str] = {array: _first_of(known, array) for array in arrays}
+    found = {job: pins.get(job) or firsts.get(one.array, "") for job, one in moving.items()}
     return {job: commit for job, commit in found.items() if _COMMIT.fullmatch(commit)}
 
 
