@@ -58,7 +58,7 @@ class NodeBook:
 
 
 class Portal:
-    """Plays the server. `trouble` may answer a call in its place: (path) -> (status, message)."""
+    """Plays the server. `trouble` may answer in its place: (path) -> (status, message or bytes)."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeBook] = {}
@@ -98,7 +98,7 @@ class Portal:
                 self._say(*answer)
 
             def _say(self, status: int, message: object) -> None:
-                content = message if isinstance(message, bytes) else encode(message)  # a proxy's
+                content = message if isinstance(message, bytes) else encode(message)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

@@ -1,1 +1,1 @@
-"""Writing rows in fewer and cheaper statements."""
+"""Writing rows in fewer and cheaper statements, and nothing into them that cannot be."""
