@@ -29,9 +29,9 @@ from scheduler.agent.node.data import DataFolders
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
-from scheduler.agent.notes import ReportDesk
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.space.contact import since_boot
+from scheduler.agent.sessions.notes import ReportDesk
 from scheduler.agent.sessions.tunnel import Tunnel, sessions_of
 from scheduler.failpoints import reach
 from scheduler.wire.messages import (
