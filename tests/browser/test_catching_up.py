@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, WebSocket, expect
 
 from tests.browser.conftest import cancel, expect_live
 
@@ -138,21 +138,31 @@ def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
         pass
 
 
-def test_a_tab_opened_where_nobody_sees_it_takes_no_socket(stack, visit, job):
+def test_a_tab_that_nobody_sees_takes_no_socket(stack, visit, job):
     """Who opens many at once would have no seat left for the one that is looked at."""
     page = visit("alice")
     page.add_init_script(
         """window.isHidden = true;
         Object.defineProperty(document, "hidden", {get: () => window.isHidden})"""
     )
-    sockets: list[str] = []
-    page.on("websocket", lambda socket: sockets.append(socket.url))
+    sockets: list[WebSocket] = []
+    page.on("websocket", lambda socket: sockets.append(socket))
+
+    def turn(is_hidden: str) -> None:
+        page.evaluate(
+            f"isHidden = {is_hidden}; document.dispatchEvent(new Event('visibilitychange'))"
+        )
+
     page.goto(f"/jobs/{job}/logs/")
     page.wait_for_timeout(3_000)
     assert sockets == []
-    with page.expect_websocket():
-        page.evaluate("isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
-    expect_live(page.locator("#live-chip"))
+    for number in (1, 2):
+        with page.expect_websocket():
+            turn("false")
+        expect_live(page.locator("#live-chip"))
+        turn("true")
+        page.wait_for_timeout(33_000)
+        assert [socket.is_closed() for socket in sockets] == [True] * number
 
 
 def test_parts_that_fail_for_long_are_asked_for_ever_more_rarely(stack, visit, job):
