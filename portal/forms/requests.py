@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
 
 from django import forms
 from django.utils import timezone
 
 from accounts.models import User
+from portal.forms.spans import utc_of
 from scheduler.states import DENY_WORDS, KIND_WORDS, Outcome, RequestKind
 
 USUAL_DAYS = 90
@@ -48,11 +49,26 @@ def _hour(label: str) -> forms.TimeField:
 
 
 def begin_of(day: date, now: datetime, hour: time | None = None) -> datetime:
-    """That hour of a day, else its first moment; today begins now."""
-    local = timezone.localtime(now)
-    if hour is None and day == local.date():
+    """That hour of a day in the zone of the page, else the day's first moment in UTC, by which
+    limits and budgets go; today begins now. In UTC."""
+    if hour is not None:
+        return utc_of(datetime.combine(day, hour))
+    if day in (now.astimezone(UTC).date(), timezone.localtime(now).date()):
         return now
-    return datetime.combine(day, hour or time(), local.tzinfo)
+    return datetime.combine(day, time(), UTC)
+
+
+def _check_hour(form: forms.Form, day: str, hour: str) -> None:
+    """An error at the field of an hour that clocks leave out or have twice on that day."""
+    sent = form.cleaned_data
+    if sent.get(day) is None or sent.get(hour) is None:
+        return
+    try:
+        utc_of(datetime.combine(sent[day], sent[hour]))
+    except OverflowError:
+        form.add_error(day, "Choose a day of this century.")
+    except ValueError as error:
+        form.add_error(hour, f"{error}.")
 
 
 class WishForm(forms.Form):
@@ -68,7 +84,13 @@ class WishForm(forms.Form):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         zone = timezone.get_current_timezone_name()
-        self.fields["until_hour"].help_text = f"Both hours are for bookings, in {zone}."
+        days = "" if zone == "UTC" else " A day without an hour is one of UTC."
+        self.fields["until_hour"].help_text = f"Both hours are for bookings, in {zone}.{days}"
+
+    def clean(self) -> None:
+        """Hours have to be of their days."""
+        _check_hour(self, "valid_from", "from_hour")
+        _check_hour(self, "valid_until", "until_hour")
 
     def wish(self, now: datetime) -> dict[str, Any]:
         """As the services take it."""
@@ -117,10 +139,9 @@ class AskForm(WishForm):
         kind: str = "",
     ) -> AskForm:
         """With what this person may choose; a booking begins with the next hour and lasts two."""
-        today = timezone.localtime(now)
-        first = {"valid_from": today, "valid_until": today + timedelta(days=USUAL_DAYS)}
+        first = days_between(now, now + timedelta(days=USUAL_DAYS))
         if kind == RequestKind.RESERVATION:
-            begin = today.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+            begin = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
             first = hours_between(begin, begin + timedelta(hours=2))
         known = kind if kind in set(RequestKind) else str(RequestKind.GUARANTEED)
         form = cls(data, initial={"owner": owner, "kind": known, **first})
@@ -135,13 +156,21 @@ class AskForm(WishForm):
 
 
 def hours_between(begin: datetime, end: datetime) -> dict[str, Any]:
-    """The first values of a form for these moments."""
+    """The first values of a form for these moments, in the zone of the page."""
     begin, end = timezone.localtime(begin), timezone.localtime(end)
     return {
         "valid_from": begin.date(),
         "from_hour": begin.time(),
         "valid_until": end.date(),
         "until_hour": end.time(),
+    }
+
+
+def days_between(begin: datetime, end: datetime) -> dict[str, Any]:
+    """The same without hours: days of UTC."""
+    return {
+        "valid_from": begin.astimezone(UTC).date(),
+        "valid_until": end.astimezone(UTC).date(),
     }
 
 
@@ -178,6 +207,17 @@ class DecideForm(forms.Form):
         help_text="Sent to whoever asked.",
         widget=forms.Textarea(attrs={"rows": 3}),
     )
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        zone = timezone.get_current_timezone_name()
+        if zone != "UTC":
+            said = f"In {zone}. The day without an hour is one of UTC."
+            self.fields["until_hour"].help_text = said
+
+    def clean(self) -> None:
+        """The hour has to be of its day."""
+        _check_hour(self, "valid_until", "until_hour")
 
     def said(self, now: datetime) -> dict[str, Any]:
         """As the service takes it; what belongs to another outcome is left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import User
@@ -20,14 +21,16 @@ HABITS = {
     "keys": ("on", "off"),
     "updates": ("live", "minute", "manual"),
     "rail": ("wide", "narrow"),
+    # Whose clock pages go by; portal.serving.zones reads it.
+    "times": ("browser", "utc"),
 }
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
-    """`keys`, `updates` and `rail`: see HABITS. `theme`: light, dark, or empty to follow the
-    system. `approvals_waiting`: how many requests wait for the viewer; `unread`: how many
-    notifications nobody has read yet; `demo_here`: whether a demonstration is among what is
-    shown; they are asked for when a template says one of them.
+    """`keys`, `updates`, `rail` and `times`: see HABITS. `time_zone`: in which the page says times.
+    `theme`: light, dark, or empty to follow the system. `approvals_waiting`: how many requests
+    wait for the viewer; `unread`: how many notifications nobody has read yet; `demo_here`: whether
+    a demonstration is among what is shown; they are asked for when a template says one of them.
     `scope_now`: what the page is narrowed to, and what links to others append.
     `never_read`: parameters that the page does not know. `odd`: what is wrong with the values of
     others. `operates`: looks after the cluster.
@@ -40,6 +43,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
     return {
         **{name: _habit(request, name) for name in HABITS},
         "theme": theme if theme in THEMES[1:] else "",
+        "time_zone": timezone.get_current_timezone_name(),
         "approvals_waiting": SimpleLazyObject(lambda: calls.approvals),
         "unread": SimpleLazyObject(lambda: calls.unread),
         "demo_here": SimpleLazyObject(lambda: calls.demo),

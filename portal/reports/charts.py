@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Any
+
+from django.utils import timezone
 
 from portal.templatetags import measures
 from scheduler.selectors.machines.hosts import HostSeries
@@ -121,7 +123,7 @@ def host_points(series: Sequence[HostSeries]) -> Points:
 def _points(measures: Iterable[Measure], series: Sequence[DeviceSeries | HostSeries]) -> Points:
     return {
         measure.key: {
-            one.uuid: {"x": [_stamp(at) for at in one.at], "y": _values(measure, one)}
+            one.uuid: {"x": [stamp(at) for at in one.at], "y": _values(measure, one)}
             for one in series[:MAX_TRACES]
         }
         for measure in measures
@@ -198,15 +200,16 @@ def _with_gaps(at: Sequence[datetime], values: Sequence[float | None]) -> dict[s
     pause = max(GAP, GAP_STEPS * steps[len(steps) // 2]) if steps else GAP
     for number, moment in enumerate(at):
         if number and moment - at[number - 1] > pause:
-            x.append(_stamp(moment - timedelta(seconds=1)))
+            x.append(stamp(moment - timedelta(seconds=1)))
             y.append(None)
-        x.append(_stamp(moment))
+        x.append(stamp(moment))
         y.append(values[number])
     return {"x": x, "y": y}
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def stamp(moment: datetime) -> str:
+    """A place on the axis of time, in the zone of the page: Plotly draws what the text says."""
+    return timezone.localtime(moment).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 def row_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from html import escape
 from itertools import pairwise
 
@@ -33,9 +33,10 @@ def gaps_above(silences: Iterable[Silence], arrivals: Arrivals, node: str) -> di
         line = next((line for line, at in arrivals if at >= gap.since), None)
         if line is None or gap.until is None:
             continue
-        since, until = timezone.localtime(gap.since), timezone.localtime(gap.until)
+        # The socket sends one row to everybody who follows: it has no zone of its own.
+        since, until = gap.since.astimezone(UTC), gap.until.astimezone(UTC)
         found[line] = (
-            f"{node} was not heard {since:%d %b %H:%M:%S} to {until:%H:%M:%S}; "
+            f"{node} was not heard {since:%d %b %H:%M:%S} to {until:%H:%M:%S} UTC; "
             "what it wrote meanwhile stands below, 0 bytes were lost"
         )
     return found

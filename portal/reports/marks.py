@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from portal.reports.charts import Chart
+from portal.reports.charts import Chart, stamp
 from scheduler.models import Attempt, JobEvent
 from scheduler.states import EndReason, end_sentence
 
@@ -79,12 +79,8 @@ def _with_room(marks: Sequence[Mark], apart: timedelta) -> list[Mark]:
     return sorted(kept, key=lambda mark: mark.at)
 
 
-def _stamp(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def _line(mark: Mark) -> dict[str, Any]:
-    at = _stamp(mark.at)
+    at = stamp(mark.at)
     dash = "dot" if mark.word == "checkpoint" else "dash"
     where = {"xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
     return {"type": "line", **where, "line": {"width": 1, "dash": dash}}
@@ -94,7 +90,7 @@ def _words(mark: Mark) -> dict[str, Any]:
     """Upright beside its line, so that neighbours do not lie over each other; at the
     foot, where readings seldom are."""
     return {
-        "x": _stamp(mark.at),
+        "x": stamp(mark.at),
         "y": 0,
         "xref": "x",
         "yref": "paper",

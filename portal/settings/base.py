@@ -46,6 +46,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.serving.zones.zoned",
     "portal.middleware.together",
     "servestatic.middleware.ServeStaticMiddleware",
     "allauth.account.middleware.AccountMiddleware",

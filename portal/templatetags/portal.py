@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from decimal import Decimal
 from html import escape
 from typing import Any
@@ -12,11 +11,10 @@ from django.conf import settings
 from django.forms import BoundField, CheckboxInput, CheckboxSelectMultiple, RadioSelect
 from django.template import Context
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from portal.templatetags import measures
+from portal.templatetags import measures, moments
 from portal.templatetags.states import look_of
 from portal.templatetags.wording import change_words, in_words, policy_words, words
 from scheduler.states import shown_state
@@ -38,6 +36,8 @@ for _filter in (
     change_words,
 ):
     register.filter(_filter.__name__, _filter)
+for _tag in moments.TAGS:
+    register.simple_tag(_tag)
 
 
 @register.filter
@@ -145,60 +145,6 @@ def state_badge(
     word = shown_state(str(state), str(end_reason or ""), unreachable=bool(unreachable))
     look = look_of(word)
     return {"word": word, "css": look.css, "glyph": look.glyph}
-
-
-def _zone_label(moment: datetime) -> str:
-    return f"{moment:%d %b %Y %H:%M:%S} {moment.tzname() or ''}".rstrip()
-
-
-def _time_element(moment: object, text: str, tick: str = "") -> SafeString:
-    if not isinstance(moment, datetime):
-        return format_html("{}", measures.NOTHING)
-    local, whole = timezone.localtime(moment), moment.astimezone(UTC).replace(microsecond=0)
-    # Put together by hand: lists have hundreds of them.
-    live = f' data-tick="{tick}"' if tick else ""
-    return SafeString(
-        f'<time datetime="{whole.replace(tzinfo=None).isoformat()}Z" '
-        f'title="{_zone_label(local)}"{live}>{escape(text)}</time>'
-    )
-
-
-def _age(moment: object, now: datetime | None) -> str:
-    if not isinstance(moment, datetime):
-        return ""
-    return measures.duration((now or timezone.now()) - moment)
-
-
-@register.simple_tag
-def ago(moment: object, now: datetime | None = None) -> SafeString:
-    """`3 min ago` with the absolute time and zone on hover; page.js keeps it current."""
-    return _time_element(moment, f"{_age(moment, now)} ago", "ago")
-
-
-@register.simple_tag
-def since(moment: object, now: datetime | None = None) -> SafeString:
-    """`9 h 12` passed since `moment`, with the absolute time on hover; page.js keeps it current."""
-    return _time_element(moment, _age(moment, now), "since")
-
-
-@register.simple_tag
-def clock(moment: object, now: datetime | None = None, form: str = "%H:%M:%S") -> SafeString:
-    """The local time of day, with the date when it is not today's; full time and zone on hover."""
-    if not isinstance(moment, datetime):
-        return _time_element(moment, "")
-    local, today = timezone.localtime(moment), timezone.localtime(now or timezone.now())
-    if local.date() == today.date():
-        return _time_element(moment, f"{local:{form}}")
-    day = f"{local.day} {local:%b}" if local.year == today.year else f"{local:%Y-%m-%d}"
-    return _time_element(moment, f"{day} {local:%H:%M}")
-
-
-@register.simple_tag
-def absolute(moment: object, form: str = "%H:%M") -> SafeString:
-    """Date, time and zone; seconds where they say something, by `form`."""
-    if not isinstance(moment, datetime):
-        return _time_element(moment, "")
-    return _time_element(moment, f"{timezone.localtime(moment):%-d %b %Y {form} %Z}".rstrip())
 
 
 def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:

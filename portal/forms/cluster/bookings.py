@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from django import forms
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from portal.forms.spans import utc_of
 
 _LOCAL = "%Y-%m-%dT%H:%M"
 
 
 class MomentField(forms.DateTimeField):
-    """A day and a time as the browser's own picker writes it, in the server's zone."""
+    """A day and a time as the browser's own picker writes it, in the zone of the page; in UTC once
+    it is read. The form has to name the zone beside it."""
 
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_LOCAL)
+
+    def to_python(self, value: Any) -> datetime | None:
+        """Refuses an hour that the zone's clocks leave out or have twice."""
+        with timezone.override(UTC):
+            read: datetime | None = super().to_python(value)
+        if read is None:
+            return None
+        try:
+            return utc_of(read if _has_zone(value) else read.replace(tzinfo=None))
+        except OverflowError:
+            raise forms.ValidationError(self.error_messages["invalid"], "invalid") from None
+        except ValueError as error:
+            raise forms.ValidationError(f"{error}.", "clocks_change") from None
+
+
+def _has_zone(value: object) -> bool:
+    """Of what a DateTimeField could read."""
+    try:
+        typed = parse_datetime(value.strip()) if isinstance(value, str) else value
+    except ValueError:
+        return False
+    return isinstance(typed, datetime) and typed.tzinfo is not None
 
 
 class BookingForm(forms.Form):

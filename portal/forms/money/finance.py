@@ -6,9 +6,11 @@ What a figure may be the services say, by field; here only text becomes numbers 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from django import forms
+from django.utils import timezone
 
 from accounts.models import RateKind
 from scheduler.models import AlertAction, CommitsAt, Enforcement, Renewal, Threshold
@@ -31,8 +33,21 @@ def money_field(label: str, **more: Any) -> forms.DecimalField:
     )
 
 
+class _UtcField(forms.DateTimeField):
+    """Months, prices and budgets begin and end in UTC, whatever the zone of the page."""
+
+    def prepare_value(self, value: Any) -> Any:
+        with timezone.override(UTC):
+            return super().prepare_value(value)
+
+    def to_python(self, value: Any) -> datetime | None:
+        with timezone.override(UTC):
+            read: datetime | None = super().to_python(value)
+            return read
+
+
 def _moment(label: str, such_as: str = _MONTH, **more: Any) -> forms.DateTimeField:
-    return forms.DateTimeField(
+    return _UtcField(
         label=label,
         error_messages=_MOMENT,
         widget=forms.TextInput(attrs={"placeholder": such_as}),

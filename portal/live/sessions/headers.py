@@ -26,7 +26,7 @@ _NOT_OUT = _HOPS | {
     *(b"x-content-type-options", b"referrer-policy", b"cross-origin-resource-policy"),
     *(b"cross-origin-opener-policy", b"x-powered-by", b"via"),
 }
-_OUR_COOKIES = re.compile(r"(?i)trainyard|messages$|theme$|keys$|__host-|__secure-")
+_OUR_COOKIES = re.compile(r"(?i)trainyard|messages$|theme$|keys$|zone$|__host-|__secure-")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~:0-9A-Za-z-]+")
 # Path is ours to say, and a Domain would take it beyond.
 _ATTRIBUTES = {"expires", "max-age", "secure", "httponly", "samesite", "partitioned"}

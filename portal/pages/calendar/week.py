@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.http import HttpRequest
@@ -46,4 +46,5 @@ def week_shown(
 
 
 def _midnight(day: date) -> datetime:
-    return timezone.make_aware(datetime.combine(day, time()))
+    """In UTC: spans are reckoned from it, and local days do not all have 24 hours."""
+    return datetime.combine(day, time(), timezone.get_current_timezone()).astimezone(UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from heapq import heappop, heappush
 from html import escape
@@ -197,7 +197,8 @@ def ticks(scale: Scale, bottom: int, now: datetime) -> Iterator[SafeString]:
     days = step_min >= 1440
     while at < scale.end:
         x = scale.x(at)
-        if x > LABEL + 8:
+        # Clocks may leave an hour out; the next line stands at the same place.
+        if x > LABEL + 8 and at.astimezone(UTC).astimezone(at.tzinfo).hour == at.hour:
             is_midnight = (at.hour, at.minute) == (0, 0)
             words = f"{at:%a %d %b}" if days or is_midnight else f"{at:%H:%M}"
             is_covered = scale.start <= now < scale.end and abs(x - scale.x(now)) < OF_NOW

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.utils import timezone
+from portal.forms.spans import utc_of
 
 FARTHEST = timedelta(days=730)
 SPANS = {
@@ -56,10 +56,13 @@ def address_of(at: datetime) -> str:
 def read_moment(text: str, now: datetime) -> datetime:
     """Raises ValueError with what is wrong, to follow the name of the parameter."""
     try:
-        at = datetime.fromisoformat(text.replace(" ", "+"))
+        typed = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
         raise ValueError("is no moment such as 2026-11-20T14:00Z") from None
-    at = at if at.tzinfo else timezone.make_aware(at)
+    try:
+        at = utc_of(typed)
+    except OverflowError:
+        raise ValueError("lies more than two years away") from None
     if abs(at - now) > FARTHEST:
         raise ValueError("lies more than two years away")
     return at

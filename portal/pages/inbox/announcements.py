@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -20,9 +22,15 @@ class AnnouncementForm(forms.Form):
     """A sentence and its time."""
 
     text = forms.CharField(max_length=500, help_text="A sentence or two: what, and when.")
-    from_at = MomentField(label="From", required=False, help_text="Now, if empty. In UTC.")
-    until_at = MomentField(label="Until", help_text="In UTC.")
+    from_at = MomentField(label="From", required=False, help_text="Now, if empty.")
+    until_at = MomentField(label="Until")
     is_warning = forms.BooleanField(label="Show as a warning", required=False)
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        zone = timezone.get_current_timezone_name()
+        self.fields["from_at"].help_text = f"Now, if empty. In {zone}."
+        self.fields["until_at"].help_text = f"In {zone}."
 
 
 @page("GET", "POST")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -19,4 +21,5 @@ def team_prices(request: HttpRequest, slug: str) -> HttpResponseBase:
     team, prices = prices_of_team(viewer_of(request), slug, now=now)
     shown = leaf_of(request, prices, "page")
     context = {"team": team, "prices": shown, "currency": load_conf().currency, "now": now}
-    return render(request, "teams/prices.html", context)
+    with timezone.override(UTC):  # as all that is about money
+        return render(request, "teams/prices.html", context)

@@ -89,6 +89,7 @@ def _waited(viewer: User, pool: Pool) -> dict[str, Any]:
         "days": DAYS,
         "table": week_table(history),
         "zone": timezone.get_current_timezone_name(),
+        "half": timezone.localtime(history.until).minute,
     }
 
 

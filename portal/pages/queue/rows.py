@@ -16,7 +16,8 @@ from django.utils.safestring import SafeString
 
 from accounts.models import User
 from portal.reports.links import links_to
-from portal.templatetags.portal import clock, gpu_count, name, since
+from portal.templatetags.moments import clock, since
+from portal.templatetags.portal import gpu_count, name
 from scheduler.models import Job
 from scheduler.selectors.queues import QueueRow, start_window
 from scheduler.states import Tier

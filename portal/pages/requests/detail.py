@@ -14,8 +14,16 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
-from portal.forms.requests import AssignForm, DecideForm, TextForm, WishForm, hours_between
+from portal.forms.requests import (
+    AssignForm,
+    DecideForm,
+    TextForm,
+    WishForm,
+    days_between,
+    hours_between,
+)
 from portal.pages.access import page, viewer_of
+from portal.templatetags.moments import absolute
 from scheduler.models import QuotaRequest, RequestVersion
 from scheduler.selectors import requesting as select
 from scheduler.services.requesting.assigning import may_assign, people_to_assign
@@ -129,9 +137,8 @@ def _standing_of(found: QuotaRequest, now: datetime) -> Standing:
 
 
 def _wish_form(found: QuotaRequest, asked: RequestVersion) -> WishForm:
-    times = hours_between(asked.valid_from, asked.valid_until)
-    if found.kind != RequestKind.RESERVATION:
-        del times["from_hour"], times["until_hour"]
+    between = hours_between if found.kind == RequestKind.RESERVATION else days_between
+    times = between(asked.valid_from, asked.valid_until)
     words = {"amount": asked.amount, "justification": asked.justification}
     return WishForm(initial={**words, **times})
 
@@ -163,10 +170,14 @@ def _changes(before: RequestVersion, after: RequestVersion) -> list[Change]:
         "justification": "What it is for",
     }
     return [
-        Change(label, getattr(before, name), getattr(after, name))
+        Change(label, _shown(getattr(before, name)), _shown(getattr(after, name)))
         for name, label in labels.items()
         if getattr(before, name) != getattr(after, name)
     ]
+
+
+def _shown(value: object) -> object:
+    return absolute(value) if isinstance(value, datetime) else value
 
 
 def _table(answer: dict[str, Any]) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def _refuse_overlap(account: Account, period: Mapping[str, Any]) -> None:
     if overlap is not None:
         raise Invalid(
             f"There is a budget from {overlap.valid_from:%Y-%m-%d %H:%M} until "
-            f"{overlap.valid_until:%Y-%m-%d %H:%M}; periods must not overlap.",
+            f"{overlap.valid_until:%Y-%m-%d %H:%M} UTC; periods must not overlap.",
             field="valid_from",
         )
 

@@ -1,0 +1,93 @@
+"""Times as pages say them: in the zone of the page, whole and with that zone on hover."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from portal.templatetags import measures
+
+
+def local(moment: datetime) -> datetime:
+    """In the zone of the page; in its own where the calendar ends before that."""
+    try:
+        return timezone.localtime(moment)
+    except OverflowError:
+        return moment
+
+
+def _zone_word(moment: datetime) -> str:
+    """`UTC`, `CET`; a zone without a word of its own says how far it is from UTC."""
+    word = moment.tzname() or ""
+    return f"UTC{word}" if word[:1] in ("+", "-") else word
+
+
+def _time_element(moment: object, text: str, tick: str = "") -> SafeString:
+    if not isinstance(moment, datetime):
+        return format_html("{}", measures.NOTHING)
+    shown, whole = local(moment), moment.astimezone(UTC).replace(microsecond=0)
+    # Put together by hand: lists have hundreds of them.
+    live = f' data-tick="{tick}"' if tick else ""
+    title = f"{shown:%d %b %Y %H:%M:%S} {_zone_word(shown)}".rstrip()
+    return SafeString(
+        f'<time datetime="{whole.replace(tzinfo=None).isoformat()}Z" '
+        f'title="{title}"{live}>{escape(text)}</time>'
+    )
+
+
+def _age(moment: object, now: datetime | None) -> str:
+    if not isinstance(moment, datetime):
+        return ""
+    return measures.duration((now or timezone.now()) - moment)
+
+
+def ago(moment: object, now: datetime | None = None) -> SafeString:
+    """`3 min ago` with the absolute time and zone on hover; page.js keeps it current."""
+    return _time_element(moment, f"{_age(moment, now)} ago", "ago")
+
+
+def since(moment: object, now: datetime | None = None) -> SafeString:
+    """`9 h 12` passed since `moment`, with the absolute time on hover; page.js keeps it current."""
+    return _time_element(moment, _age(moment, now), "since")
+
+
+def clock(moment: object, now: datetime | None = None, form: str = "%H:%M:%S") -> SafeString:
+    """The local time of day, with the date when it is not today's; full time and zone on hover."""
+    if not isinstance(moment, datetime):
+        return _time_element(moment, "")
+    shown, today = local(moment), local(now or timezone.now())
+    if shown.date() == today.date():
+        return _time_element(moment, f"{shown:{form}}")
+    day = f"{shown.day} {shown:%b}" if shown.year == today.year else f"{shown:%Y-%m-%d}"
+    return _time_element(moment, f"{day} {shown:%H:%M}")
+
+
+def absolute(moment: object, form: str = "%H:%M") -> SafeString:
+    """Date, time and zone; seconds where they say something, by `form`."""
+    if not isinstance(moment, datetime):
+        return _time_element(moment, "")
+    shown = local(moment)
+    return _time_element(moment, f"{shown:%-d %b %Y {form}} {_zone_word(shown)}".rstrip())
+
+
+def at(moment: object) -> SafeString:
+    """`20 Nov 2026, 14:32`: for tables whose head names the zone."""
+    if not isinstance(moment, datetime):
+        return _time_element(moment, "")
+    return _time_element(moment, f"{local(moment):%-d %b %Y, %H:%M}")
+
+
+def utc_day(moment: object, form: str = "%-d %b %Y") -> SafeString:
+    """The day of UTC, by which limits and budgets begin and end; it says so where the page is in
+    another zone."""
+    if not isinstance(moment, datetime):
+        return _time_element(moment, "")
+    where = "" if timezone.get_current_timezone_name() == "UTC" else " (UTC)"
+    return _time_element(moment, f"{moment.astimezone(UTC):{form}}{where}")
+
+
+TAGS = (ago, since, clock, absolute, at, utc_day)
