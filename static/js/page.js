@@ -2,8 +2,9 @@
 (() => {
   "use strict";
 
-  const root = document.documentElement;
-  root.classList.add("js");
+  document.documentElement.classList.add("js");
+  /* The next page says times in this zone. */
+  document.cookie = `zone=${Intl.DateTimeFormat().resolvedOptions().timeZone};path=/;samesite=lax`;
 
   function durationText(seconds) {
     const whole = Math.max(0, Math.floor(seconds));
@@ -33,7 +34,6 @@
     expire(note);
   }
 
-  /* A toast waits while it is pointed at or focused, then leaves. */
   function expire(note) {
     note.dataset.toast = "shown";
     setTimeout(() => {
@@ -57,14 +57,14 @@
     }
   }
 
-  /* What scrolls sideways must be reachable with the keyboard. */
+  /* What scrolls must be reachable with the keyboard. */
   function openScrollers() {
     for (const box of document.querySelectorAll("pre, .tw")) {
       if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) box.tabIndex = 0;
     }
   }
 
-  /* The GPU map is one stop of the tab key; arrows lead up and down, and to the rack beside. */
+  /* The GPU map is one stop of the tab key; arrows lead on within it. */
   const nodesOf = (box) => [...box.querySelectorAll(".rack [aria-label]")];
 
   function rove() {
@@ -101,7 +101,7 @@
     open?.querySelector("summary")?.focus();
   });
 
-  /* A second press must not send the form again, but for one of another tab. */
+  /* A second press must not send it again, but for one of another tab. */
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post" || form.target || event.defaultPrevented) return;
@@ -116,7 +116,7 @@
     if (event.target.dataset?.sent) event.preventDefault();
   });
 
-  /* Back from the browser's cache, or stopped: the form may be sent again. */
+  /* Back, or stopped: the form may be sent again. */
   function unlock() {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
     for (const button of document.querySelectorAll("[aria-busy=true]")) button.removeAttribute("aria-busy");
@@ -154,7 +154,7 @@
   document.querySelector(":not([data-example]) > #form-errors")?.focus();
   openScrollers();
   rove();
-  /* A picture of time that is wider than the screen begins a little before now. */
+  /* A wide picture of time begins a little before now. */
   for (const box of document.querySelectorAll(".ganttbox")) {
     const now = box.querySelector(".now")?.getBoundingClientRect().left;
     if (now) box.scrollLeft = now - box.getBoundingClientRect().left - box.clientWidth / 3;

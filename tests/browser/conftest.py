@@ -112,7 +112,9 @@ def visit(chromium: Browser, stack: LiveStack) -> Iterator:
     opened: list[tuple[BrowserContext, Witness]] = []
 
     def open_page(username: str = "", *, excused: Sequence[str] = (), **options) -> Page:
-        context = chromium.new_context(base_url=stack.address, **options)
+        # Not that of the machine, by which pages would say their times.
+        usual = {"base_url": stack.address, "timezone_id": "UTC"}
+        context = chromium.new_context(**{**usual, **options})
         context.set_default_timeout(PATIENCE_MS)
         witness = Witness(context, urlsplit(stack.address).netloc, excused=excused)
         opened.append((context, witness))
