@@ -20,7 +20,7 @@ def local(moment: datetime) -> datetime:
         return moment
 
 
-def _zone_word(moment: datetime) -> str:
+def zone_word(moment: datetime) -> str:
     """`UTC`, `CET`; a zone without a word of its own says how far it is from UTC."""
     word = moment.tzname() or ""
     return f"UTC{word}" if word[:1] in ("+", "-") else word
@@ -32,7 +32,7 @@ def _time_element(moment: object, text: str, tick: str = "") -> SafeString:
     shown, whole = local(moment), moment.astimezone(UTC).replace(microsecond=0)
     # Put together by hand: lists have hundreds of them.
     live = f' data-tick="{tick}"' if tick else ""
-    title = f"{shown:%d %b %Y %H:%M:%S} {_zone_word(shown)}".rstrip()
+    title = f"{shown:%d %b %Y %H:%M:%S} {zone_word(shown)}".rstrip()
     return SafeString(
         f'<time datetime="{whole.replace(tzinfo=None).isoformat()}Z" '
         f'title="{title}"{live}>{escape(text)}</time>'
@@ -71,7 +71,7 @@ def absolute(moment: object, form: str = "%H:%M") -> SafeString:
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
     shown = local(moment)
-    return _time_element(moment, f"{shown:%-d %b %Y {form}} {_zone_word(shown)}".rstrip())
+    return _time_element(moment, f"{shown:%-d %b %Y {form}} {zone_word(shown)}".rstrip())
 
 
 def at(moment: object) -> SafeString:

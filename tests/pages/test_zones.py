@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,10 +19,17 @@ from portal.forms.money.finance import EndForm
 from portal.forms.requests import WishForm, days_between, hours_between
 from portal.forms.spans import read_span
 from portal.pages.cluster.moments import read_moment
+from portal.reports.charts import stamp
+from portal.reports.log_rows import gaps_above
 from portal.serving.zones import zone_of
 from scheduler.models import Booking, Job, PoolHour
+from scheduler.selectors.printed.silences import Silence
 from scheduler.selectors.waits.buckets import counted
+from tests.pages.matrix import ROWS
+from tests.pages.test_matrix import address, people, things
 from tests.pages.yard import build_yard
+
+__all__ = ["people", "things"]
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BERLIN, KOLKATA, NEW_YORK = "Europe/Berlin", "Asia/Kolkata", "America/New_York"
@@ -102,6 +110,36 @@ def test_a_zone_that_is_none_is_utc(seen, zone) -> None:
     assert "Times are in UTC." in page and 'title="20 Nov 2026 12:00:00 UTC"' in page
 
 
+@pytest.mark.once
+@pytest.mark.django_db
+def test_no_page_mixes_zones(people, things, client) -> None:
+    client.force_login(people["root"])
+    client.cookies["zone"] = KOLKATA
+    mixed, said = [], {KOLKATA: 0, "UTC": 0}
+    for row in ROWS:
+        if row.method != "GET" or row.statuses["root"] != 200:
+            continue
+        answer = client.get(address(row, things), row.data)
+        assert answer.status_code == 200, row.route
+        if answer.streaming or "html" not in answer.headers["Content-Type"]:
+            continue
+        html = answer.content.decode()
+        hovers = {text.split()[-1] for text in re.findall(r'<time[^>]* title="([^"]+)"', html)}
+        for zone in re.findall(r"Times are in ([\w/]+)\.", html):
+            said[zone] += bool(hovers)
+            if hovers - {"IST" if zone == KOLKATA else "UTC"}:
+                mixed.append((row.route, zone, hovers))
+    assert mixed == [] and said[KOLKATA] > 30 and said["UTC"] > 8
+
+
+def test_charts_go_by_the_page_and_rows_for_many_by_utc() -> None:
+    silence = Silence(NOON, NOON + timedelta(minutes=3))
+    with timezone.override(zone_of({"zone": BERLIN})):
+        assert stamp(NOON) == "2026-11-20T13:00:00.000000"
+        said = gaps_above([silence], [(7, NOON + timedelta(minutes=4))], "n1")[7]
+    assert said.startswith("n1 was not heard 20 Nov 12:00:00 to 12:03:00 UTC; ")
+
+
 def test_utc_under_other_names_and_by_choice_is_utc() -> None:
     for cookies in ({}, {"zone": "UTC"}, {"zone": "Etc/UTC"}, {"zone": BERLIN, "times": "utc"}):
         assert zone_of(cookies) is UTC
@@ -147,6 +185,7 @@ def test_a_booking_goes_through_its_form_in_the_zone_that_it_names(
     made = Booking.objects.get()
     assert (made.from_at, made.until_at) == (begin, begin + timedelta(hours=2))
     assert f">{begin:%-d %b %Y}, 11:30</time>" in page and "When (Asia/Kolkata)" in page
+    assert f", {begin:%d %b} 11:30 to {begin:%d %b} 13:30 IST</title>" in page
     # A sentence that says UTC means it.
     page = client.post(url, sent | {"nodes": "2"}).content.decode()
     assert "In the way: booking" in page and f"{begin:%Y-%m-%d} 06:00 to" in page

@@ -14,6 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.reports.links import links_to
+from portal.templatetags.moments import zone_word
 from scheduler.selectors.machines.timeline import Bar, Row
 
 WIDTH, LABEL, LANE, HEAD = 1200, 110, 20, 22
@@ -63,6 +64,7 @@ class _Pen:
         self.node, self.job = links_to("nodes:detail"), links_to("jobs:detail")
         zone = timezone.get_current_timezone()
         self.clock = cache(lambda at: f"{at.astimezone(zone):%d %b %H:%M}")
+        self.until = cache(lambda at: f"{self.clock(at)} {zone_word(at.astimezone(zone))}")
 
 
 def draw(
@@ -141,7 +143,7 @@ def _bar(bar: Bar, pen: _Pen, y: int) -> str:
     if bar.jobs:
         count, words = "", f"{bar.jobs} job{'s' if bar.jobs > 1 else ''}"
     title = (
-        f"{bar.kind}: {words or NOT_SEEN}{count}, {pen.clock(bar.start)} to {pen.clock(bar.end)}"
+        f"{bar.kind}: {words or NOT_SEEN}{count}, {pen.clock(bar.start)} to {pen.until(bar.end)}"
     )
     title = escape(title)
     rect = (
