@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from asgiref.sync import async_to_sync
 from django import forms
 from django.conf import settings
 from django.template import engines
@@ -94,7 +95,7 @@ def test_pages_side_by_side_in_an_event_loop_keep_apart(alice, yard) -> None:
     async def together() -> list[str]:
         return await asyncio.gather(*(get(zone) for zone in (BERLIN, KOLKATA, "") * 3))
 
-    told = asyncio.run(together())
+    told = async_to_sync(together)()
     for number, page in enumerate(told):
         hour = ("13:00:00 CET", "17:30:00 IST", "12:00:00 UTC")[number % 3]
         assert f'title="20 Nov 2026 {hour}"' in page
