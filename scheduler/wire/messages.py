@@ -270,9 +270,9 @@ class SyncReply:
     """The complete truth for this node at `revision`.
 
     What runs and is neither in `assignments` nor in `kept` must be killed. `kept`: reported by the
-    request, go on as told. `forget`: the end is known here and the log stored, or not waited for
-    any more. `check`: devices to try out. `next_token`: to be written down, then used, which makes
-    it the node's."""
+    request, go on as told. `forget`: end and log are stored, or awaited no more. `check`: devices
+    to try out. `next_token`: to be written down, then used, which makes it the node's.
+    """
 
     protocol: int
     revision: int

@@ -163,7 +163,7 @@ def test_cancelled_before_it_started_it_never_starts(portal: Portal, agent: Agen
     assert report.detail == "", "words of its own would make it this node's fault"
 
 
-def test_what_the_server_no_longer_lists_is_killed(portal: Portal, agent: Agent) -> None:
+def test_what_the_server_no_longer_lists_is_stopped(portal: Portal, agent: Agent) -> None:
     """At once, whatever time it has to stop in: another copy may run by now."""
     order = assignment("trap '' TERM; echo ready; while :; do sleep 0.1; done", stop_grace_s=300)
     started(portal, agent, order)
