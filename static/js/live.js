@@ -64,7 +64,7 @@
   }
 
   function isChanged(field) {
-    if (field.type === "hidden" || field.disabled) return false;
+    if (field.type === "hidden" || field.disabled || field.closest("[data-log]")) return false;
     if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
     if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
     return field.selectedIndex !== 0 && [...field.options].some((option) => option.selected !== option.defaultSelected);

@@ -118,9 +118,15 @@
       /* Each offsetTop is a layout of all. */
       const stays = !this.follow && this.rows.children[surplus];
       const before = stays && stays.offsetTop;
+      let kept;
       for (const row of [...this.rows.children].slice(0, surplus)) {
-        if (row.matches(".lg, .le")) this.head = row.matches(".lg") && row.id;
-        row.remove();
+        if (row.matches(".lg, .le")) {
+          kept?.remove();
+          kept = row.matches(".lg") && row;
+          this.head = kept.id;
+        }
+        /* It is opened there. */
+        if (row !== kept || !this.tools.shut.has(row.id)) row.remove();
       }
       if (stays) this.view.scrollTop -= before - stays.offsetTop;
     }
@@ -171,7 +177,6 @@
       this.fill();
     }
 
-    /* What is near to what is seen. */
     fill() {
       const { scrollTop, scrollHeight, clientHeight } = this.view;
       if (this.follow && !this.isMovedUp() && this.rows.childElementCount > 99) return;

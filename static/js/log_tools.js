@@ -231,7 +231,9 @@
     onClick(event) {
       const row = event.target.closest(".ln");
       if (event.target.closest(".fold")) {
+        const line = this.log.lineOf(row);
         if (!this.shut.delete(row.id)) this.shut.add(row.id);
+        else if (this.log.lineOf(row.nextElementSibling) > line + 1) this.log.showRange(line, line);
         this.dressRows();
         this.log.onScroll();
       } else if (event.target.closest(".whole")) this.unfold(row);
