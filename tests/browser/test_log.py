@@ -260,11 +260,12 @@ def test_a_screen_reader_hears_of_a_log_that_runs_but_once(stack, visit):
 
 
 def test_a_group_that_was_shut_stays_so_while_its_lines_go_by(stack, visit):
-    script = "echo ::group::all; for n in $(seq 1500); do echo t $n; sleep 0.02; done; sleep 600"
+    page = visit("alice")
+    lines = "for n in $(seq 1500); do echo t $n; sleep 0.02; done"
+    script = f"echo ::group::all; sleep 6; {lines}; sleep 600"
     job = stack.submit(name="grouped", script=script)["id"]
     try:
         stack.wait_for(job, "running")
-        page = visit("alice")
         page.goto(f"/jobs/{job}/logs/")
         page.locator("#L1 .fold").click()
         expect(page.locator("#L2")).to_have_count(0)
