@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.agent.runtime import limits, records
+from scheduler.agent.runtime import limits, processes, records
 from scheduler.agent.runtime.records import StopRecord
 from scheduler.agent.runtime.supervisor import Supervisor
 from scheduler.states import EndReason
@@ -38,6 +38,8 @@ def test_only_who_still_lives_is_sent_a_signal(
     guard: Supervisor, monkeypatch: pytest.MonkeyPatch, grace_s: int
 ) -> None:
     sent: list[int] = []
+    # Whatever other tests have left running below this process.
+    monkeypatch.setattr(processes, "descendants_near", lambda _: [])
     monkeypatch.setattr(os, "killpg", lambda pid, _: sent.append(pid))
     guard._begin_stop(StopRecord(EndReason.CANCELLED_BY_USER, grace_s))
     guard._press()

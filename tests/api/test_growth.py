@@ -32,6 +32,7 @@ NAMED = {
     "/finance/reports/{slug}/": {"slug": "report"},
     "/finance/reports/{slug}/file/": {"slug": "report"},
     "/jobs/{id}/": {"id": "running", "other": "queued", "number": "output"},
+    "/jobs/{id}/attempts/{number}/": {"number": "attempt"},
     "/nodes/{name}/": {"name": "node"},
     "/pools/{name}/": {"name": "pool"},
     "/requests/{id}/": {"id": "asked"},

@@ -98,7 +98,8 @@ class TestMonths:
         assert not Period.objects.exists()
 
     def test_get_decides_nothing(self, as_, root):
-        assert as_(root).get("/finance/periods/2026-01/close/").status_code == 405
+        led = as_(root).get("/finance/periods/2026-01/close/")
+        assert (led.status_code, led.url) == (302, "/finance/periods/")
         assert as_(root).post("/finance/periods/2026-01/burn/").status_code == 404
 
 

@@ -85,7 +85,8 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:quote": _COMPOSER,
     "jobs:detail": _JOB,
     "jobs:why": _JOB,
-    "jobs:before": _JOB,
+    # Which teams are above both jobs'.
+    "jobs:before": Budget(_JOB.ms, 10, _JOB.kib),
     "jobs:logs": _LOG,
     "jobs:log_lines": _LOG,
     "jobs:log_find": _LOG,

@@ -67,9 +67,10 @@ def write_contact(path: Path, boot_id: str, at: float) -> None:
 
     Over what is there, always as many bytes: that needs no room. Raises OSError.
     """
-    # As if all that was slept had been before: too early at most.
-    awake = max(0.0, at - slept_s())
-    line = f"{boot_id} {awake:020.{_DECIMALS}f}{at * 1000:013.0f}\n".encode()
+    # As if all that was slept had been before: too early at most, as what is left of a millisecond.
+    awake_ms = int(max(0.0, at - slept_s()) * 1000)
+    awake = f"{awake_ms // 1000:016d}.{awake_ms % 1000:0{_DECIMALS}d}"
+    line = f"{boot_id} {awake}{int(at * 1000):013d}\n".encode()
     target = _opened(path)
     try:
         os.pwrite(target, line, 0)
