@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
 
 import pytest
@@ -56,6 +57,15 @@ def asked(prepare, root, capsys):
         return said["node_tokens"].get("local", ""), said["node_troubles"].get("local", "")
 
     return ask
+
+
+def test_what_calls_it_keeps_its_own_rights_for_files(prepare):
+    before = os.umask(0o027)
+    try:
+        prepare("--demo")
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
 
 
 def enrol(secret: str) -> str:

@@ -47,12 +47,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # What this writes is for this user alone: the database holds everybody's jobs.
-        os.umask(0o077)
-        self._lay_tables()
+        before = os.umask(0o077)
         try:
+            self._lay_tables()
             made = self._make(options)
         except DomainError as problem:
             raise CommandError(str(problem)) from None
+        finally:
+            os.umask(before)
         if options["json"]:
             self.stdout.write(json.dumps(made))
 
