@@ -1,5 +1,4 @@
-/* What a reader does with a log beside scrolling. The server searches the whole log and answers with
-   numbers of lines. */
+/* What a reader does with a log beside scrolling. The server searches it all and answers with lines. */
 (() => {
   "use strict";
 
