@@ -56,9 +56,10 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
         raise Conflict(
             "One of them is just being started; try again in a second.", code="try_again"
         )
+    reasons = {one.pk: _reason(second, one) for one in live}
     noted = sum(
         one.owner_id != second.pk
-        and weight_of(_reason(second, one)) > weight_of(attempts[one.pk].stop_reason)
+        and weight_of(reasons[one.pk]) > weight_of(attempts[one.pk].stop_reason)
         for one in live
     )
     names = f"{proposal.proposed_by.get_full_name()} and {second.get_full_name()}"
@@ -66,9 +67,12 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
         for job in live:
             attempt = attempts[job.pk]
             attempt.job = job
-            reason = _reason(second, job)
             request_stop(
-                attempt=attempt, reason=reason, now=now, actor=second, who=names[:_MAX_NAMES]
+                attempt=attempt,
+                reason=reasons[job.pk],
+                now=now,
+                actor=second,
+                who=names[:_MAX_NAMES],
             )
             transitions.tell_of_job(job)
     for reason, group in _by_reason(second, waiting).items():
