@@ -27,6 +27,9 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Superviso
     launch = replace(launch_of(assignment()), memory_mib=64, time_limit_s=60)
     made = Supervisor(tmp_path, replace(launch, disconnect_grace_s=60.0, notice_dir=str(tmp_path)))
     monkeypatch.setattr(made, "_reap", lambda: None)
+    # A supervisor ends all below its own process: here that would be whatever other tests run.
+    for name in ("descendants", "descendants_near"):
+        monkeypatch.setattr(processes, name, lambda _: [])
     made.mains = {NOBODY: 0, NOBODY + 1: None}
     yield made
     os.close(made.wakeups.read_end)
@@ -38,8 +41,6 @@ def test_only_who_still_lives_is_sent_a_signal(
     guard: Supervisor, monkeypatch: pytest.MonkeyPatch, grace_s: int
 ) -> None:
     sent: list[int] = []
-    # Whatever other tests have left running below this process.
-    monkeypatch.setattr(processes, "descendants_near", lambda _: [])
     monkeypatch.setattr(os, "killpg", lambda pid, _: sent.append(pid))
     guard._begin_stop(StopRecord(EndReason.CANCELLED_BY_USER, grace_s))
     guard._press()

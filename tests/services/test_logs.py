@@ -133,6 +133,7 @@ def test_a_log_that_still_comes_is_waited_for_but_not_for_ever(stream):
     assert attempt.job.events.get(kind="log_incomplete").detail == {"missing_bytes": 512}
 
 
+@pytest.mark.once
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite counts its own steps")
 def test_of_a_log_that_still_comes_the_newest_piece_alone_is_looked_at(stream):
     node, attempt, placement = stream
