@@ -68,7 +68,9 @@ def reported(portal: Portal, name: str, agent: Agent) -> None:
     kept = agent.state / "checkpoints" / str(order.job_id)
     assert report.checkpoint is not None and report.checkpoint.path == f"{kept}/step-5"
     assert sorted(os.listdir(kept)) == ["checkpoint.json", "step-5"], "nothing else is left there"
-    log = portal.logs[order.fence, 0].decode()
+    logs = portal.logs
+    portal.wait(lambda: logs.get((order.fence, 0), b"").endswith(b"}\n"), what="what it was told")
+    log = logs[order.fence, 0].decode()
     assert log.startswith("200 ") and json.loads(log[4:])["step"] == 5
     portal.stop_attempt(name, order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 0))
     portal.ended(name, order.fence)
