@@ -30,8 +30,9 @@ QUICK = "not gpu and not long"
 # What does not rest on the database, and what does not exist on the other one.
 ON_SQLITE = f"{QUICK} and not postgres"
 ON_POSTGRES = f"{QUICK} and not once and not torch"
-# Two processes, a file whole in one of them: its fixtures are made once.
-TWO = ("-n", "2", "--dist", "loadfile", "-q")
+# Two processes, a file whole in one of them, as its fixtures are made once; the longest files first
+# (`tests/longest_first.py`), not those of the most tests.
+TWO = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # What asks for the day or the hour within pytest's own process, where `tests/later.py` can move it.
 DATED = (
@@ -114,7 +115,7 @@ def postgres(report: Report) -> None:
 
 def outages(report: Report) -> None:
     """Kills and crowds, as the benchmarks make them; with databases of their own, so once."""
-    report.run_processes("outages", *pytest("tests/outages", "-q", "-m", QUICK, *report.words))
+    report.run_processes("outages", *pytest("tests/outages", *TWO, "-m", QUICK, *report.words))
 
 
 def browser(report: Report) -> None:

@@ -16,7 +16,7 @@ from accounts.models import Project, Role, Team, User
 from accounts.services import create_project, create_team
 from tests import factories
 
-pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing"]
+pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing", "tests.longest_first"]
 if os.environ.get("TRAINYARD_TEST_NOW"):
     pytest_plugins.append("tests.later")
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.longest_first import LONGEST, TESTS
+
 ROOT = Path(__file__).resolve().parents[2]
 UNSTEADY = """
 from pathlib import Path
@@ -208,3 +210,8 @@ def test_other_days_are_a_few_or_the_one_that_is_named(
     assert moment == "2030-06-01"
     assert "tests/spec" in command and "tests/ledger" not in command
     assert checks.WAYS["later"] == (checks.later,)
+
+
+def test_files_that_come_first_are_there() -> None:
+    assert [name for name in LONGEST if not (TESTS / name).is_file()] == []
+    assert len(set(LONGEST)) == len(LONGEST)
