@@ -23,9 +23,7 @@ from deploy.reporting import Report, pytest, summarise, tool  # noqa: E402
 
 PURE = ("bench", "engine", "ledger", "simulator", "spec", "torture", "triage", "wire")
 # Stages of their own run these.
-ELSEWHERE = (*PURE, "architecture", "outages", "flows", "browser")
-# No test in these folders opens a database of ours; once is enough for them.
-WITHOUT_DATABASE = ("agent", "gpu")
+ELSEWHERE = (*PURE, "agent", "gpu", "architecture", "outages", "flows", "browser")
 QUICK = "not gpu and not long"
 # What does not rest on the database, and what does not exist on the other one.
 ON_SQLITE = f"{QUICK} and not postgres"
@@ -73,12 +71,17 @@ def pure(report: Report) -> None:
     report.run("pure tests", *pytest(*there, *TWO, "-m", QUICK, *report.words))
 
 
+def agent(report: Report) -> None:
+    """Nodes and what they start; no database. They wait for processes most of the time: by four."""
+    four = ("-n", "4", *TWO[2:])
+    report.run_processes("agent", *pytest("tests/agent", *four, "-m", QUICK, *report.words))
+
+
 def suite(report: Report, database: str, url: str = "") -> None:
     """Everything that has no stage of its own, on one database; then the flows."""
     # Empty: the file that each test makes, whatever this shell is told.
     environment = {"DATABASE_URL": url, "DATABASE_URL_FILE": ""}
-    skipped = WITHOUT_DATABASE if url else ()
-    ignored = [f"--ignore=tests/{name}" for name in (*ELSEWHERE, *skipped)]
+    ignored = [f"--ignore=tests/{name}" for name in ELSEWHERE]
     words = ("-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
     report.run_processes(
         f"tests on {database}",
@@ -181,10 +184,10 @@ def others(report: Report) -> None:
 
 Stage = Callable[[Report], None]
 WAYS: dict[str, tuple[Stage, ...]] = {
-    "all": (static, pure, sqlite, postgres, outages, browser, smoke, weaknesses, others),
-    "check": (static, pure, sqlite, outages, smoke),
+    "all": (static, pure, agent, sqlite, postgres, outages, browser, smoke, weaknesses, others),
+    "check": (static, pure, agent, sqlite, outages, smoke),
 }
-_ALONE = (lint, types, arch, pure, sqlite, postgres, outages, browser)
+_ALONE = (lint, types, arch, pure, agent, sqlite, postgres, outages, browser)
 _ASIDE = (long, later, gpu, gallery, weaknesses)
 WAYS |= {stage.__name__: (stage,) for stage in (*_ALONE, *_ASIDE)}
 

@@ -141,10 +141,11 @@ def test_what_takes_minutes_is_in_no_stage_of_all_tests(
     monkeypatch.setattr("deploy.reporting.failures", lambda cache: [])
     monkeypatch.setattr(checks.shutil, "which", lambda name: name)
     monkeypatch.setenv("TRAINYARD_TEST_DATABASE_URL", "postgres:///given")
-    for stage in (checks.pure, checks.sqlite, checks.postgres, checks.outages, checks.browser):
+    processes = (checks.outages, checks.browser)
+    for stage in (checks.pure, checks.agent, checks.sqlite, checks.postgres, *processes):
         assert stage in checks.WAYS["all"]
         stage(checks.Report(words=[]))
-    assert len(called) == 7
+    assert len(called) == 8
     for command in called:
         assert "not long" in command[command.index("-m", 3) + 1], command
 
