@@ -47,7 +47,7 @@ from scheduler.models.inbox import (
     NotificationMute,
     Webhook,
 )
-from scheduler.models.jobs import Dependency, Job, MeantSecrets, Secret, SubmitKey
+from scheduler.models.jobs import Job, MeantSecrets, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.commitments import BudgetAlert, BudgetHold, BudgetPledge
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
@@ -88,6 +88,7 @@ from scheduler.models.sharing import (
 )
 from scheduler.models.telemetry import DeviceHour, DeviceSample, HostSample
 from scheduler.models.usage import DayOfJobs, DayOfUse, DaysCounted, PastUse, UsageEntry
+from scheduler.models.waiting import Dependency, SetDependency
 
 __all__ = [
     "Account",
@@ -178,6 +179,7 @@ __all__ = [
     "Secret",
     "Session",
     "SessionPass",
+    "SetDependency",
     "StartForecast",
     "Statement",
     "StatementEvent",

@@ -12,7 +12,7 @@ from scheduler.models.calendar import Booking
 from scheduler.models.cluster import Pool
 from scheduler.models.queues import Queue
 from scheduler.models.sets import JobSet
-from scheduler.states import DependencyKind, JobState, WaitReason
+from scheduler.states import JobState, WaitReason
 
 
 class Job(models.Model):
@@ -198,26 +198,6 @@ class Job(models.Model):
     def gpus(self) -> int:
         """Devices in all."""
         return self.nodes * self.gpus_per_node
-
-
-class Dependency(models.Model):
-    """`job` waits for an end of `on`, which is always the older of the two: no circle can arise."""
-
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependencies")
-    on = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="dependents")
-    kind = models.CharField(max_length=16)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["job", "on", "kind"], name="dependency_once"),
-            models.CheckConstraint(
-                condition=models.Q(job__gt=models.F("on")), name="dependency_on_an_older_job"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(kind__in=[str(kind) for kind in DependencyKind]),
-                name="dependency_kind_known",
-            ),
-        ]
 
 
 class SubmitKey(models.Model):

@@ -16,8 +16,10 @@ from scheduler.services.jobs import MAX_KEY, Submitted, digest_of, submit_job
 from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.naming import in_order, with_numbers
 from scheduler.services.submitting.opening import Opening, Target, check_job, write_jobs
+from scheduler.services.submitting.order import lock_arrays
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
+from scheduler.spec.order import MAX_TASKS
 
 MAX_JOBS = 100
 
@@ -32,7 +34,8 @@ def submit_jobs(
 ) -> list[Submitted]:
     """Accept all of `specs`, at most MAX_JOBS, or none; problems are named `jobs[3].field`.
 
-    They may wait for each other by name (`depends_on`); a circle is refused and printed.
+    They may wait for each other by name (`depends_on`), for all tasks of what is an array; a circle
+    is refused and printed. Of an array the first task is returned.
     With a key the n-th job is remembered under `key:n`, so repeating the call repeats nothing.
     """
     if len(specs) > MAX_JOBS:
@@ -42,7 +45,8 @@ def submit_jobs(
         raise SpecInvalid(
             [SpecProblem("idempotency_key", f"is longer than the {limit} characters of a bulk")]
         )
-    _refuse_arrays(specs)
+    _refuse_too_many_tasks(specs)
+    lock_arrays(actor, specs)
     now = now or timezone.now()
     keys = [f"{idempotency_key}:{row}" for row in range(len(specs))] if idempotency_key else []
     if not keys or not SubmitKey.objects.filter(user=actor, key__in=keys).exists():
@@ -67,14 +71,14 @@ def _submit_together(
     seen = Seen()
     look_ahead(seen, actor, specs)
     opened: dict[int, tuple[Opening, Job]] = {}
-    number_of: dict[str, int] = {}
+    job_of: dict[str, Job] = {}
     checked: dict[int, Opening] = {}
 
     def write() -> None:
         jobs = write_jobs(list(checked.values()))
         for (row, opening), job in zip(checked.items(), jobs, strict=True):
             opened[row] = opening, job
-            number_of[opening.spec.name] = job.pk
+            job_of[opening.spec.name] = job
         checked.clear()
 
     for row in in_order(specs):
@@ -83,7 +87,7 @@ def _submit_together(
             if checked and (specs[row].depends_on or seen.has_cap(project)):
                 write()
             target = Target(actor, project, queue, now)
-            checked[row] = check_job(target, with_numbers(specs[row], number_of), seen)
+            checked[row] = check_job(target, with_numbers(specs[row], job_of), seen)
     write()
     in_rows = [opened[row] for row in range(len(specs))]
     SubmitKey.objects.bulk_create(
@@ -99,15 +103,15 @@ def _submit_each(
     actor: User, specs: Sequence[JobSpec], keys: Sequence[str], now: datetime
 ) -> list[Submitted]:
     submitted: dict[int, Submitted] = {}
-    number_of: dict[str, int] = {}
+    job_of: dict[str, Job] = {}
     seen = Seen()
     for row in in_order(specs):
-        spec = with_numbers(specs[row], number_of)
+        spec = with_numbers(specs[row], job_of)
         with _naming(row):
             key = keys[row] if keys else ""
             done = submit_job(actor=actor, spec=spec, idempotency_key=key, now=now, seen=seen)
         submitted[row] = done
-        number_of[spec.name] = done.job.pk
+        job_of[spec.name] = done.job
     return [submitted[row] for row in range(len(specs))]
 
 
@@ -122,12 +126,9 @@ def _naming(row: int) -> Iterator[None]:
         ) from None
 
 
-def _refuse_arrays(specs: Sequence[JobSpec]) -> None:
-    words = "is one of several jobs; submit an array by itself"
-    problems = [
-        SpecProblem(f"jobs[{index}].array", words)
-        for index, spec in enumerate(specs)
-        if spec.array is not None
-    ]
-    if problems:
-        raise SpecInvalid(problems)
+def _refuse_too_many_tasks(specs: Sequence[JobSpec]) -> None:
+    """All are written in one transaction, which others wait for: as many as one array may have."""
+    tasks = sum(len(spec.array.indexes) for spec in specs if spec.array is not None)
+    if tasks > MAX_TASKS:
+        words = f"have {tasks} tasks in all; at most {MAX_TASKS}, so submit an array by itself"
+        raise SpecInvalid([SpecProblem("jobs", words)])

@@ -26,29 +26,43 @@ MAX_INDEX: Final = 999_999
 SINGLETON: Final = "singleton"
 _KINDS = tuple(str(kind) for kind in DependencyKind)
 _NUMBER = re.compile(r"#?(\d{1,18})", re.ASCII)
+_SET = re.compile(r"set=#?(\d{1,18})", re.ASCII)
+_TASK = re.compile(r"(\d{1,18})_(\d{1,7})", re.ASCII)
+_FIELDS = ("kind", "job", "set", "index")
 _PIECE = re.compile(r"(\d{1,7})(?:-(\d{1,7})(?::(\d{1,6}))?)?", re.ASCII)
-DEPENDENCY_HELP = "write it like afterok:12, afterany:12:13 or singleton"
+DEPENDENCY_HELP = (
+    "write it like afterok:12, afterany:12:13, afterok:set=4 for a whole array, or singleton"
+)
 RANGE_HELP = "write it like 0-99, 1,3,5-9 or 0-60:10"
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Wait for a job: its number, or its name within the same bulk. `job` 0: singleton."""
+    """Wait for a job: its number, or its name within the same bulk. With `job_set` for all tasks of
+    that array, or for the one of this `index`. Neither: singleton."""
 
     kind: str
     job: int | str = 0
+    job_set: int = 0
+    index: int | None = None
 
     def written(self) -> str | dict[str, Any]:
         """As `read_dependencies` takes it; a name may hold colons, so it stands by itself."""
         if self.kind == SINGLETON:
             return SINGLETON
+        if self.index is not None:
+            return f"{self.kind}:{self.job_set}_{self.index}"
+        if self.job_set:
+            return f"{self.kind}:set={self.job_set}"
         if isinstance(self.job, int):
             return f"{self.kind}:{self.job}"
         return {"kind": self.kind, "job": self.job}
 
 
 def read_dependencies(value: object) -> tuple[Dependency, ...]:
-    """One dependency or a list: `12`, `afterok:12:13`, `singleton`, `{kind: afterok, job: 12}`."""
+    """One dependency or a list: `12`, `afterok:12:13`, `singleton`, `{kind: afterok, job: 12}`; of
+    array 4 all tasks, `afterok:set=4` or `{kind: afterok, set: 4}`, or the one of index 3,
+    `afterok:4_3` or `{kind: afterok, set: 4, index: 3}`."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     elif isinstance(value, (int, Mapping)):
@@ -77,22 +91,64 @@ def _read(item: object) -> Iterable[Dependency]:
     kind, colon, rest = item.strip().partition(":")
     if not colon and kind not in _KINDS:
         kind, rest = (SINGLETON, "") if kind == SINGLETON else ("afterok", kind)
-    jobs = rest.split(":") if rest else [""]
-    return [_dependency(kind.strip(), job.strip()) for job in jobs]
+    parts = rest.split(":") if rest else [""]
+    return [_of_text(kind.strip(), part.strip()) for part in parts]
+
+
+def _of_text(kind: str, part: str) -> Dependency:
+    if match := _SET.fullmatch(part):
+        return _of_set(kind, match[1])
+    if match := _TASK.fullmatch(part):
+        return _of_set(kind, match[1], match[2])
+    return _dependency(kind, part)
 
 
 def _of_mapping(item: Mapping[Any, Any]) -> Dependency:
-    alien = [str(key)[:40] for key in item if key not in ("kind", "job")]
+    alien = [str(key)[:40] for key in item if key not in _FIELDS]
     if alien:
-        raise ValueError(f"has the field {alien[0]!r}; a dependency has kind and job")
-    return _dependency(item.get("kind", str(DependencyKind.AFTEROK)), item.get("job", ""))
+        raise ValueError(f"has the field {alien[0]!r}; a dependency has {', '.join(_FIELDS)}")
+    kind = item.get("kind", str(DependencyKind.AFTEROK))
+    job, job_set, index = (item.get(name) for name in _FIELDS[1:])
+    if job_set is None:
+        if index is not None:
+            raise ValueError("names an index without its array; give its number as set")
+        return _dependency(kind, "" if job is None else job)
+    if job is not None:
+        raise ValueError("names a job and a set; make two dependencies of it")
+    return _of_set(kind, job_set, index)
 
 
-def _dependency(kind: object, job: object) -> Dependency:
+def _of_set(kind: object, job_set: object, index: object = None) -> Dependency:
+    """Of a whole array, or of the task of an index."""
+    if _known(kind) == SINGLETON:
+        raise ValueError("singleton names no array; it waits for yours of the same name")
+    number = _whole(job_set)
+    if number is None or not 0 < number < 2**63:
+        raise ValueError(f"{given(job_set)} is not the number of an array; {DEPENDENCY_HELP}")
+    if index is None:
+        return Dependency(str(kind), job_set=number)
+    place = _whole(index)
+    if place is None or not 0 <= place <= MAX_INDEX:
+        raise ValueError(f"{given(index)} is not an index; write one task like afterok:4_3")
+    return Dependency(str(kind), job_set=number, index=place)
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, also as text; None for anything else."""
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value.strip())):
+        return int(match[1])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _known(kind: object) -> object:
     if kind not in (*_KINDS, SINGLETON):
         known = ", ".join((*_KINDS, SINGLETON))
         raise ValueError(f"{str(kind)[:40]!r} is not one of {known}; {DEPENDENCY_HELP}")
-    if kind == SINGLETON:
+    return kind
+
+
+def _dependency(kind: object, job: object) -> Dependency:
+    if _known(kind) == SINGLETON:
         if job not in ("", 0, None):
             raise ValueError("singleton names no job; it waits for yours of the same name")
         return Dependency(SINGLETON)

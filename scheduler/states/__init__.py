@@ -5,6 +5,7 @@ States are few, reasons are rich. A state says *where* a job is (`moves.py`); a 
 whose fault.
 """
 
+from scheduler.states.end_sentences import end_sentence, loss_sentence
 from scheduler.states.ends import (
     END_RULES,
     FAILURE_WORDS,
@@ -15,8 +16,6 @@ from scheduler.states.ends import (
     EndReason,
     EndRule,
     FailureClass,
-    end_sentence,
-    loss_sentence,
 )
 from scheduler.states.isolation import ISOLATION_WORDS, Isolation, is_enough
 from scheduler.states.moves import (

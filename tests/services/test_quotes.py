@@ -223,6 +223,24 @@ def test_it_starts_once_what_it_depends_on_has_ended(cluster, alice, project):
     assert f"job {held.pk}" in after(held).why
 
 
+def test_it_starts_once_all_tasks_of_an_array_have_come_so_far(cluster, alice, project):
+    first = submit(alice, project, gpus_per_node=2, time_limit="1h", array="0-2")
+    tasks = {one.array_index: one for one in first.job_set.tasks.all()}
+    sync(cluster.node(1), running(start(tasks[0], cluster.node(1))), now=at(0))
+
+    def after(kind, job_set):
+        needed = [{"set": job_set.pk, "kind": kind}]
+        return quoted(alice, project, now=at(60), depends_on=needed).estimate
+
+    assert at(2 * 3600) <= after("after", first.job_set).start_p90_at
+    assert at(3 * 3600) <= after("afterany", first.job_set).start_p90_at
+    throttled = submit(alice, project, array="0-2%1").job_set
+    assert after("afterok", throttled).start_p90_at is None
+    assert "will have come so far" in after("afterok", throttled).why
+    many = submit(alice, project, array="0-400").job_set
+    assert "so many tasks" in after("afterok", many).why
+
+
 def test_it_starts_no_earlier_than_it_asks_for(cluster, alice, project):
     guess = quoted(alice, project, begin=at(5000).isoformat()).estimate
     assert guess.start_p50_at == guess.start_p90_at == at(5000)

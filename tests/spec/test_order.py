@@ -30,6 +30,16 @@ def _problem(field, value):
         (["after:3", {"job": 4}], ["after:3", "afterok:4"]),
         ([5, 5, "afterok:5"], ["afterok:5"]),
         ([], []),
+        ("set=4", ["afterok:set=4"]),
+        ("afterany:12:set=4:set=#5", ["afterany:12", "afterany:set=4", "afterany:set=5"]),
+        ("afterok:4_3,after:4_0", ["afterok:4_3", "after:4_0"]),
+        ({"set": 4}, ["afterok:set=4"]),
+        ([{"kind": "after", "set": "4", "job": None}], ["after:set=4"]),
+        ([{"set": 4, "index": 3}, "4_3"], ["afterok:4_3"]),
+        (
+            [{"job": "set=4"}, {"job": "4_3"}],
+            [{"kind": "afterok", "job": "set=4"}, {"kind": "afterok", "job": "4_3"}],
+        ),
         ([{"kind": "afterok", "job": "a: b"}], [{"kind": "afterok", "job": "a: b"}]),
     ],
 )
@@ -47,6 +57,11 @@ def test_dependencies_are_read_and_written(value, written):
         {"kind": "afterok"}, {"kind": "soon", "job": 1}, {"job": [1]}, [["afterok:1"]], [None],
         list(range(1, 40)), "afterok:" + ":".join(map(str, range(1, 50))), {"job": "x" * 200},
         {"job": "a\x00b"},
+        "singleton:set=4", "afterok:set=0", "soon:set=4", "singleton:4_3", "afterok:4_9999999",
+        {"set": 0}, {"set": "sweep"}, {"set": True}, {"set": [4]}, {"set": 2**63},
+        {"set": 4, "job": 1}, {"index": 3}, {"job": 1, "index": 3}, {"set": 4, "index": -1},
+        {"set": 4, "index": 1.5},
+        {"set": 4, "index": 10**6}, {"kind": "soon", "set": 4}, {"kind": "singleton", "set": 4},
     ],
 )  # fmt: skip
 def test_odd_dependencies_name_field_and_remedy(value):

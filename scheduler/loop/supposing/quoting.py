@@ -18,13 +18,13 @@ from accounts.models import User
 from accounts.selectors import get_visible_project
 from scheduler.conf import load_conf
 from scheduler.engine.learning import kind_of, kind_of_spec
-from scheduler.loop.foreseeing import Start, Starts, starts_of
+from scheduler.loop.foreseeing import MOST_TASKS, Start, Starts, starts_of
 from scheduler.loop.learning import read_run_times
 from scheduler.models import Job, Pool
 from scheduler.money import PRICE_DECIMALS, cost_of, from_steps
 from scheduler.selectors.sharing.after import After, left_after, left_after_waiting
 from scheduler.selectors.usage import may_see_cost
-from scheduler.services.holding.obstacles import Needed
+from scheduler.services.holding.obstacles import Needed, open_tasks
 from scheduler.services.sharing.keeping.pledging import Worst
 from scheduler.services.submitting.opening import Opening
 from scheduler.services.submitting.quotes import Estimate, Quote, check_only, preview_of
@@ -155,10 +155,14 @@ def _start(opening: Opening, now: datetime) -> Start:
     if spec.hold:
         return Start(why="It starts only after it is released.")
     missing = [one for one in opening.order.needed if not one.is_met]
-    if opening.order.obstacle is not None and not missing:
+    arrays = [one for one in opening.order.arrays if not one.is_met]
+    if opening.order.obstacle is not None and not missing and not arrays:
         return Start(why="It starts only after the earlier jobs of its name have ended.")
+    tasks = open_tasks(arrays, most=MOST_TASKS)
+    if tasks is None:
+        return Start(why="Nobody knows when so many tasks will have come so far.")
     starts = starts_of(opening, now)
-    start = _not_before(starts, missing, now)
+    start = _not_before(starts, [*missing, *tasks], now)
     if spec.begin is None or spec.begin <= now:
         return start
     words = "Not before it asks for." if start.p50_at else start.why

@@ -10,7 +10,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.statements import AskedOnce, BuiltOnce
-from scheduler.models import Dependency, Job, JobSet
+from scheduler.models import Dependency, Job, JobSet, SetDependency
+from scheduler.services.holding.arrays import decided_arrays, waiting_for_arrays
 from scheduler.services.holding.obstacles import active_tasks
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, WaitReason
 
@@ -31,6 +32,7 @@ def followers_of(jobs: Sequence[Job]) -> list[int]:
         found.update(pk for whose, pk in oldest.items() if whose in over)
     gone = [job for job in jobs if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
     lock_sets_over(gone)
+    found.update(waiting_for_arrays(jobs))
     for number in {job.job_set_id for job in gone if job.job_set_id}:
         found.update(_next_tasks(number))
     return sorted(found)
@@ -124,7 +126,7 @@ def forgotten() -> list[int]:
 
     That takes a race or a crash between two moves; there are none in the usual course.
     """
-    found = [pk for (pk,) in _DECIDED.read()]
+    found = [pk for (pk,) in _DECIDED.read()] + _decided_by_arrays()
     limits = dict(_THROTTLED.read())
     # Nearly all sets are full: they are told apart by one count, not looked at one by one.
     active = active_tasks(list(limits)) if limits else {}
@@ -134,7 +136,9 @@ def forgotten() -> list[int]:
     return found
 
 
-def _decided() -> QuerySet[Job, tuple[Any, ...]]:
+def _by_single_jobs() -> tuple[Exists, Q]:
+    """Of a job: whether one that it waits for has broken its wait, and whether none is in the way,
+    nor an earlier one of its name."""
     mine = Dependency.objects.filter(job=OuterRef("pk"))
     is_over = Q(on__state__in=FINAL_JOB_STATES)
     is_met = (
@@ -146,12 +150,33 @@ def _decided() -> QuerySet[Job, tuple[Any, ...]]:
     earlier = Job.objects.filter(
         owner=OuterRef("owner"), name=OuterRef("name"), pk__lt=OuterRef("pk")
     ).exclude(state__in=FINAL_JOB_STATES)
-    waits = Job.objects.filter(state=JobState.HELD, wait_reason=WaitReason.DEPENDENCY_WAIT)
-    decided = waits.filter(
-        Exists(mine.filter(is_over).exclude(is_met))
-        | (~Exists(mine.exclude(is_met)) & (Q(is_singleton=False) | ~Exists(earlier)))
-    )
+    is_first = Q(is_singleton=False) | ~Exists(earlier)
+    return Exists(mine.filter(is_over).exclude(is_met)), ~Exists(mine.exclude(is_met)) & is_first
+
+
+def _for_others() -> QuerySet[Job]:
+    return Job.objects.filter(state=JobState.HELD, wait_reason=WaitReason.DEPENDENCY_WAIT)
+
+
+def _of_job() -> QuerySet[SetDependency]:
+    return SetDependency.objects.filter(job=OuterRef("pk"))
+
+
+def _decided() -> QuerySet[Job, tuple[Any, ...]]:
+    is_broken, is_free = _by_single_jobs()
+    decided = _for_others().filter(is_broken | (is_free & ~Exists(_of_job())))
     return decided.values_list("pk")[:MAX_HEALED]
+
+
+def _decided_by_arrays() -> list[int]:
+    found = decided_arrays()
+    if found is None:
+        return []
+    is_met, is_never = found
+    _, is_free = _by_single_jobs()
+    decided = Exists(_of_job().filter(is_never)) | (is_free & ~Exists(_of_job().exclude(is_met)))
+    waits = _for_others().filter(Exists(_of_job())).filter(decided)
+    return list(waits.values_list("pk", flat=True)[:MAX_HEALED])
 
 
 def _throttled() -> QuerySet[Job, tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Count, Q
 
 from scheduler.models import Dependency, Job, JobSet
+from scheduler.services.holding.arrays import NeededSet, needed_by
 from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason, spoken_s
 
 _SHOWN = 3
@@ -61,29 +62,63 @@ class Needed:
         return self.state in FINAL_JOB_STATES and not self.is_met
 
 
-def dependency_obstacle(needed: Iterable[Needed], *, namesakes: bool = False) -> Obstacle | None:
+def dependency_obstacle(
+    needed: Iterable[Needed], arrays: Iterable[NeededSet] = (), *, namesakes: bool = False
+) -> Obstacle | None:
     """The obstacle that dependencies are, None if all are met.
 
     `namesakes`: a singleton waits for earlier jobs of its owner under the same name. How many is
-    not said: each end would change it for all that wait, a line of history each.
+    not said, nor how far an array is: each end would change it for all that wait, a line of history
+    each.
     """
     ordered = sorted(needed, key=lambda one: one.job)
-    broken = next((one for one in ordered if one.is_impossible), None)
-    if broken is not None:
-        facts = {"job": broken.job, "state": broken.state, "wanted": _WANTED[broken.kind]}
+    in_whole = sorted(arrays, key=lambda one: one.job_set)
+    facts = _broken(ordered, in_whole)
+    if facts is not None:
         return Obstacle(WaitReason.DEPENDENCY_WAIT, facts, is_final=True)
     missing = [one for one in ordered if not one.is_met]
-    if not missing and not namesakes:
+    open_sets = [one for one in in_whole if not one.is_met]
+    if not missing and not open_sets and not namesakes:
         return None
-    words = [f"job {one.job} {_WANTED[one.kind]}" for one in missing[:_SHOWN]]
-    if len(missing) > _SHOWN:
-        words.append(f"{len(missing) - _SHOWN} more")
+    said = [f"job {one.job} {_WANTED[one.kind]}" for one in missing]
+    said += [one.words for one in open_sets]
+    words = said[:_SHOWN]
+    if len(said) > _SHOWN:
+        words.append(f"{len(said) - _SHOWN} more")
     if namesakes:
         words.append("the earlier jobs of the same name to end")
-    return Obstacle(
-        WaitReason.DEPENDENCY_WAIT,
-        {"jobs": ", ".join(words), "numbers": [one.job for one in missing]},
-    )
+    told: dict[str, object] = {"jobs": ", ".join(words), "numbers": [one.job for one in missing]}
+    if open_sets:
+        told["sets"] = [one.job_set for one in open_sets]
+    return Obstacle(WaitReason.DEPENDENCY_WAIT, told)
+
+
+def _broken(needed: Iterable[Needed], arrays: Iterable[NeededSet]) -> dict[str, object] | None:
+    """The facts of the first that can never be met."""
+    for one in needed:
+        if one.is_impossible:
+            return {"job": one.job, "state": one.state, "wanted": _WANTED[one.kind]}
+    return next((one.broken for one in arrays if one.is_impossible), None)
+
+
+def open_tasks(arrays: Sequence[NeededSet], *, most: int) -> list[Needed] | None:
+    """The tasks that these arrays still wait for, one by one; None if they are more than `most`.
+    One statement, none without arrays."""
+    if not arrays:
+        return []
+    kinds: dict[int, set[str]] = defaultdict(set)
+    for one in arrays:
+        kinds[one.job_set].add(one.kind)
+    tasks = Job.objects.filter(job_set__in=kinds).exclude(state__in=FINAL_JOB_STATES).order_by()
+    rows = list(tasks.values_list("pk", "job_set", "state", "started_at")[: most + 1])
+    if len(rows) > most:
+        return None
+    found = [
+        Needed(kind, job, state, started_at is not None)
+        for job, number, state, started_at in rows
+        for kind in sorted(kinds[number or 0])
+    ]
+    return [one for one in found if not one.is_met]
 
 
 def begin_obstacle(begin_at: datetime | None, now: datetime) -> Obstacle | None:
@@ -125,11 +160,12 @@ def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | 
     )
     for job_id, kind, on, state, started_at in rows:
         needed[job_id].append(Needed(kind, on, state, started_at is not None))
+    arrays = needed_by(jobs)
     found: dict[int, Obstacle | None] = {}
     for job in jobs:
         namesakes = job.is_singleton and has_namesakes(job.owner_id, job.name, job.pk)
         found[job.pk] = (
-            dependency_obstacle(needed[job.pk], namesakes=namesakes)
+            dependency_obstacle(needed[job.pk], arrays.get(job.pk, ()), namesakes=namesakes)
             or pause_obstacle(job.begin_at, job.end_facts, now)
             or begin_obstacle(job.begin_at, now)
         )

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
+from scheduler.models import Job
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
+from scheduler.spec.order import Dependency
 
 _SHOWN = 20
 
@@ -49,12 +51,19 @@ def in_order(specs: Sequence[JobSpec]) -> list[int]:
     return rows
 
 
-def with_numbers(spec: JobSpec, number_of: Mapping[str, int]) -> JobSpec:
-    """The spec with the numbers its names have got."""
+def with_numbers(spec: JobSpec, job_of: Mapping[str, Job]) -> JobSpec:
+    """The spec with the numbers its names have got; of an array, whose first task `job_of` has, its
+    name stands for all tasks."""
     if not any(isinstance(one.job, str) for one in spec.depends_on):
         return spec
     resolved = tuple(
-        replace(one, job=number_of[one.job]) if isinstance(one.job, str) else one
+        _numbered(one, job_of[one.job]) if isinstance(one.job, str) else one
         for one in spec.depends_on
     )
     return spec.model_copy(update={"depends_on": resolved})
+
+
+def _numbered(one: Dependency, job: Job) -> Dependency:
+    if job.job_set_id is None:
+        return replace(one, job=job.pk)
+    return replace(one, job=0, job_set=job.job_set_id)

@@ -9,7 +9,7 @@ from typing import Any
 
 from accounts.models import Project, User
 from scheduler import events
-from scheduler.models import Booking, Budget, Dependency, Job, JobEvent, JobSet, Queue, Session
+from scheduler.models import Booking, Budget, Job, JobEvent, JobSet, Queue, Session
 from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
@@ -22,7 +22,7 @@ from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.longest import refuse_longer
-from scheduler.services.submitting.order import Order, resolve_order
+from scheduler.services.submitting.order import Order, resolve_order, write_waits
 from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec
 from scheduler.spec.order import write_range
@@ -108,7 +108,7 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
         ]
     jobs = add_objects(Job(**one._fields, **_state(one.obstacle)) for one in openings)
     pairs = list(zip(openings, jobs, strict=True))
-    Dependency.objects.bulk_create(row for one, job in pairs for row in one.order.rows([job]))
+    write_waits((one.order, [job]) for one, job in pairs)
     Session.objects.bulk_create(
         Session(job=job, app=one.spec.session.app, idle_stop_s=one.spec.session.idle_stop)
         for one, job in pairs
@@ -175,7 +175,7 @@ def _open_set(opening: Opening) -> Job:
         )
         for place, index in enumerate(indexes)
     )
-    Dependency.objects.bulk_create(order.rows(tasks))
+    write_waits([(order, tasks)])
     note_meant(target.actor, tasks)
     pledge_at_submit(tasks, opening.budgets, now=target.now)
     _record(target, tasks)

@@ -1,13 +1,17 @@
-"""What a submitted job waits for: the jobs it names, as the actor may see them."""
+"""What a submitted job waits for: the jobs and arrays it names, as the actor may see them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from accounts.models import User
-from scheduler.models import Dependency, Job
+from scheduler.models import Dependency, Job, SetDependency
 from scheduler.selectors.jobs import visible_jobs
+from scheduler.selectors.sets import visible_sets
+from scheduler.services.holding.arrays import NeededSet, tallies_of
 from scheduler.services.holding.obstacles import (
     Needed,
     Obstacle,
@@ -16,67 +20,150 @@ from scheduler.services.holding.obstacles import (
 )
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.order import SINGLETON
+from scheduler.spec.order import Dependency as Named
 
-# Rows that an array with dependencies may take: one for each task and job it waits for.
+# Rows that an array with dependencies may take: one for each task and job or array it waits for.
 MAX_ROWS = 50_000
+_FIELD = "depends_on"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The jobs waited for, locked, and the obstacle they are now."""
+    """The jobs and arrays waited for, locked, and the obstacle they are now."""
 
     needed: tuple[Needed, ...] = ()
+    arrays: tuple[NeededSet, ...] = ()
     is_singleton: bool = False
     obstacle: Obstacle | None = None
 
-    def rows(self, jobs: Sequence[Job]) -> list[Dependency]:
-        """A row for each of these jobs and what it waits for."""
-        return [
-            Dependency(job=job, on_id=one.job, kind=one.kind) for job in jobs for one in self.needed
-        ]
+
+def write_waits(ordered: Iterable[tuple[Order, Sequence[Job]]]) -> None:
+    """A row for each of these jobs and what its order waits for; a statement for each kind of rows,
+    none for none."""
+    pairs = [(order, job) for order, jobs in ordered for job in jobs]
+    Dependency.objects.bulk_create(
+        Dependency(job=job, on_id=one.job, kind=one.kind)
+        for order, job in pairs
+        for one in order.needed
+    )
+    SetDependency.objects.bulk_create(
+        SetDependency(job=job, on_id=one.job_set, kind=one.kind)
+        for order, job in pairs
+        for one in order.arrays
+    )
 
 
 def resolve_order(actor: User, spec: JobSpec) -> Order:
     """Read and lock what a spec depends on; inside the transaction of the submit.
 
-    The lock makes sure that an end of one of these jobs either is seen here or sees the new rows.
-    Raises SpecInvalid; a foreign job looks like a missing one.
+    The lock makes sure that an end of one of these jobs, or of a task of these arrays, either is
+    seen here or sees the new rows. Raises SpecInvalid; what is foreign looks like what is missing.
     """
     if not spec.depends_on:
         return Order()
     problems = [
         SpecProblem(
-            "depends_on",
-            f"there is no job {one.job!r} beside it; a name needs a bulk submit, give the number",
+            _FIELD,
+            f"there is no job {one.job!r} beside it; a name needs a bulk submit, give the number, "
+            "or set=4 for all of array 4",
         )
         for one in spec.depends_on
         if isinstance(one.job, str)
     ]
-    numbers = {one.job for one in spec.depends_on if isinstance(one.job, int) and one.job}
-    locked = visible_jobs(actor).filter(pk__in=numbers).select_for_update(of=("self",))
-    found = {job.pk: job for job in locked.order_by("pk")}
-    problems += [
-        SpecProblem("depends_on", f"there is no job {number} for you; check the number")
-        for number in sorted(numbers - found.keys())
-    ]
+    # Arrays before jobs, as everybody locks them.
+    arrays = _locked_arrays(actor, spec.depends_on, problems)
+    found = _locked_jobs(actor, spec.depends_on, problems)
     rows = (len(spec.array.indexes) if spec.array else 1) * len(spec.depends_on)
     if rows > MAX_ROWS:
         words = f"makes {rows} rows with this array; at most {MAX_ROWS}, so name fewer jobs"
-        problems.append(SpecProblem("depends_on", words))
+        problems.append(SpecProblem(_FIELD, words))
     if problems:
         raise SpecInvalid(problems)
     is_singleton = any(one.kind == SINGLETON for one in spec.depends_on)
     if is_singleton:
         # Two submits at once must not overlook each other.
         User.objects.select_for_update().filter(pk=actor.pk).first()
+    # A task that is named twice, by its number and by its index, is one.
     needed = tuple(
-        Needed(one.kind, job.pk, job.state, job.started_at is not None)
-        for one in spec.depends_on
-        if (job := found.get(one.job if isinstance(one.job, int) else 0)) is not None
+        dict.fromkeys(
+            Needed(one.kind, job.pk, job.state, job.started_at is not None)
+            for one in spec.depends_on
+            if (job := found.get(one)) is not None
+        )
     )
     namesakes = is_singleton and has_namesakes(actor.pk, spec.name)
-    obstacle = dependency_obstacle(needed, namesakes=namesakes)
+    obstacle = dependency_obstacle(needed, arrays, namesakes=namesakes)
     if obstacle is not None and obstacle.is_final:
-        words = "waits for job {job} {wanted}, which has {state} already; name another job"
-        raise SpecInvalid([SpecProblem("depends_on", words.format_map(obstacle.facts))])
-    return Order(needed, is_singleton, obstacle)
+        raise SpecInvalid([SpecProblem(_FIELD, _never(obstacle.facts))])
+    return Order(needed, arrays, is_singleton, obstacle)
+
+
+def lock_arrays(actor: User, specs: Sequence[JobSpec]) -> None:
+    """Lock all arrays that these specs wait for, before any job of theirs: one spec after the other
+    would lock jobs of the first before arrays of the second. No statement where there are none."""
+    numbers = {one.job_set for spec in specs for one in spec.depends_on if one.index is None} - {0}
+    if numbers:
+        rows = visible_sets(actor).filter(pk__in=numbers).select_for_update(of=("self",))
+        list(rows.order_by("pk").values_list("pk"))
+
+
+def _locked_arrays(
+    actor: User, named: Sequence[Named], problems: list[SpecProblem]
+) -> tuple[NeededSet, ...]:
+    """The whole arrays among `named`, and how far they are."""
+    wanted = [one for one in named if one.job_set and one.index is None]
+    numbers = {one.job_set for one in wanted}
+    if not numbers:
+        return ()
+    rows = visible_sets(actor).filter(pk__in=numbers).select_for_update(of=("self",))
+    there = set(rows.order_by("pk").values_list("pk", flat=True))
+    problems += [
+        SpecProblem(_FIELD, f"there is no array {number} for you; check the number")
+        for number in sorted(numbers - there)
+    ]
+    tallies = tallies_of(there)
+    return tuple(
+        NeededSet(one.kind, one.job_set, tallies[one.job_set])
+        for one in wanted
+        if one.job_set in tallies
+    )
+
+
+def _locked_jobs(
+    actor: User, named: Sequence[Named], problems: list[SpecProblem]
+) -> dict[Named, Job]:
+    """The single jobs among `named`; tasks are named by their array and index as well."""
+    numbers = {one.job for one in named if isinstance(one.job, int) and one.job}
+    tasks = [one for one in named if one.index is not None]
+    asked = Q(pk__in=numbers)
+    for one in tasks:
+        asked |= Q(job_set=one.job_set, array_index=one.index)
+    locked = visible_jobs(actor).filter(asked).select_for_update(of=("self",))
+    jobs = list(locked.order_by("pk"))
+    by_number = {job.pk: job for job in jobs}
+    by_index = {(job.job_set_id, job.array_index): job for job in jobs}
+    problems += [
+        SpecProblem(_FIELD, f"there is no job {number} for you; check the number")
+        for number in sorted(numbers - by_number.keys())
+    ]
+    problems += [
+        SpecProblem(
+            _FIELD, f"there is no task {one.index} of array {one.job_set} for you; check both"
+        )
+        for one in tasks
+        if (one.job_set, one.index) not in by_index
+    ]
+    found = {
+        one: by_number.get(one.job) if one.index is None else by_index.get((one.job_set, one.index))
+        for one in named
+        if isinstance(one.job, int)
+    }
+    return {one: job for one, job in found.items() if job is not None}
+
+
+def _never(facts: Mapping[str, object]) -> str:
+    """Why the wait can never be met."""
+    if "set" in facts:
+        return "waits for {awaited}, and {found}; name another array, or afterany".format_map(facts)
+    words = "waits for job {job} {wanted}, which has {state} already; name another job"
+    return words.format_map(facts)

@@ -19,7 +19,9 @@ _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _PROJECT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _SIGNAL = re.compile(r"(?:[BR]:)*(?:SIG)?([A-Za-z0-9]{1,8})(?:@(\d{1,6}))?", re.ASCII)
 _SIGNALS = {"1": "HUP", "2": "INT", "3": "QUIT", "10": "USR1", "12": "USR2", "15": "TERM"}
-_DEPENDENCY = re.compile(r"(after|afterok|afternotok|afterany)((?::\d{1,18})+)", re.ASCII)
+_DEPENDENCY = re.compile(
+    r"(after|afterok|afternotok|afterany)((?::(?:set=)?\d{1,18}|:\d{1,18}_\d{1,7})+)", re.ASCII
+)
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _ROUNDED = 60
 
@@ -166,7 +168,10 @@ def _dependency(sheet: Sheet, value: str) -> str:
             raise ValueError(f"is not one of {kinds}")
         found.append(one)
     sheet.document["depends_on"] = found
-    return "" if found == ["singleton"] else "its numbers are those of jobs here, not of Slurm's"
+    words = (
+        "its numbers are those of jobs here, not of Slurm's; all of array 4 is set=4, a task 4_3"
+    )
+    return "" if found == ["singleton"] else words
 
 
 def _begin(sheet: Sheet, value: str) -> str:

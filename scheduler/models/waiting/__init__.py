@@ -1,0 +1,5 @@
+"""What keeps jobs waiting."""
+
+from scheduler.models.waiting.dependencies import Dependency, SetDependency
+
+__all__ = ["Dependency", "SetDependency"]
