@@ -100,6 +100,8 @@ def why(
         return
     place = f" Place {found['position']} in the queue." if found["position"] else ""
     print_line(f"Job {job} is {found['state']}: {found['sentence']}{place}")
+    for one in found.get("sets") or ():
+        print_line(f"Array {one['id']}: {one['words']}.")
     if found["wait"] and found["end"]:
         print_line(f"The last attempt: {found['end']['sentence']}")
     saved = found.get("checkpoint")

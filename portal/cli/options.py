@@ -81,7 +81,11 @@ class When:
     begin: Annotated[str, typer.Option(help="Not before: 2026-12-31T08:00Z, or +2h from now.")] = ""
     depends_on: Annotated[
         list[str] | None,
-        typer.Option("--depends-on", "-d", help="afterok:12, afternotok:, afterany:, singleton."),
+        typer.Option(
+            "--depends-on",
+            "-d",
+            help="afterok:12, afternotok:, afterany:, singleton; afterok:set=4: all of array 4.",
+        ),
     ] = None
     array: Annotated[str, typer.Option(help="Once for each index: 0-99, or 0-99%10.")] = ""
     booking: Annotated[str, typer.Option(help="Run inside this booking.")] = ""

@@ -113,8 +113,10 @@ def say_submitted(job: dict[str, Any], *, quiet: bool) -> None:
         say(line)
         return
     if job.get("set"):
-        print_line(f"Array {job['set']} is submitted; its first task is job {job['id']}.")
-        say(f"See how far it is: trainyard sets show {job['set']}")
+        number = job["set"]
+        print_line(f"Array {number} is submitted; its first task is job {job['id']}.")
+        say(f"See how far it is: trainyard sets show {number}")
+        say(f"Wait for all its tasks: --depends-on afterok:set={number}, or afterany:set={number}")
         return
     print_line(line)
     say(f"Follow it: trainyard logs -f {job['id']}")

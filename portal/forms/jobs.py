@@ -121,7 +121,9 @@ class JobForm(forms.Form):
     hold = forms.BooleanField(label="Hold it: do not start until released", required=False)
     begin = _text("Not before", "UTC, or with its offset.", placeholder="2026-12-31 08:00")
     depends_on = _text(
-        "After other jobs", "Or afterany:, afternotok:, singleton.", placeholder="afterok:12"
+        "After other jobs",
+        "Or afterany:, afternotok:, singleton; set=4 for all of array 4.",
+        placeholder="afterok:12",
     )
     booking = _text("Booking", "Its name or number.")
     array_range = _text(

@@ -29,7 +29,9 @@ _REASONS = {
     WaitReason.HELD_BY_USER: "somebody of the team holds it; release it",
     WaitReason.HELD_BY_ADMIN: "an operator holds it; ask why",
     WaitReason.PAUSED: "somebody of the team paused it; resume it and it goes on",
-    WaitReason.DEPENDENCY_WAIT: "other jobs must start or end first; then it is let go by itself",
+    WaitReason.DEPENDENCY_WAIT: (
+        "other jobs or arrays must start or end first; then it is let go by itself"
+    ),
     WaitReason.BEGIN_TIME: "it was asked to start later; then it takes its place in the line",
     WaitReason.STORAGE_PAUSE: "its storage failed; tried again after a pause, longer each time",
     WaitReason.ARRAY_LIMIT: "its array runs as many tasks at a time as it may; the next follows",

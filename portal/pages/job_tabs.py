@@ -29,6 +29,7 @@ from scheduler.selectors.jobs import (
     shown_spec,
 )
 from scheduler.selectors.machines.hosts import hosts_since
+from scheduler.selectors.one_job.awaited import sets_awaited
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
@@ -50,6 +51,7 @@ def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     job = get_visible_job(viewer, pk)
     context = {"job": job, "now": now, **why(job, last_decided(viewer, now=now))}
+    context["sets_awaited"] = sets_awaited(viewer, job)
     return render(request, "jobs/_why.html", context)
 
 

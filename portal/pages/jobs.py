@@ -34,6 +34,7 @@ from scheduler.selectors.jobs import (
     one_of_each_set,
     visible_jobs,
 )
+from scheduler.selectors.one_job.awaited import sets_awaited
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
@@ -192,10 +193,10 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     if part == "head":
         return _head(request, viewer, pk, now)
     is_part = part in ("live", "side")
-    header = job_with_header(
-        viewer, pk, events=EVENTS_SHOWN, tries=True, silences=not is_part, calls=not is_part
-    )
-    context = overview(viewer, header, now=now)
+    whole = {"silences": not is_part, "calls": not is_part, "waiters": part != "live"}
+    header = job_with_header(viewer, pk, events=EVENTS_SHOWN, tries=True, **whole)
+    context = overview(viewer, header, now=now) | {"waiters": header.waiters}
+    context |= {} if is_part else {"sets_awaited": sets_awaited(viewer, header.job)}
     context |= of_log(header, now, may_read=context["may_read"], with_log=not is_part)
     if is_part:
         response = render(request, f"jobs/detail.html#{part}", context)

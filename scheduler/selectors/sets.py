@@ -24,6 +24,7 @@ from scheduler.models import BulkCancel, Job, JobSet
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.tables.of_sets import TOOK, Told, told_along, told_in
 from scheduler.selectors.tables.so_far import costs_of_sets
+from scheduler.selectors.waits.waiters import Waiters, waiters_along, waiters_in
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES, JobState
 from scheduler.states.seconding import CancelOutcome
 
@@ -35,7 +36,8 @@ class SetInFull:
     """A set with what its page says beside its tasks.
 
     `states`: of all tasks, by index; `reruns`: numbers of sets, oldest first; `proposals`: those
-    that wait for a second person to end it, each with how many tasks it names.
+    that wait for a second person to end it, each with how many tasks it names; `waiters`: jobs that
+    wait for all its tasks.
     """
 
     job_set: JobSet
@@ -43,6 +45,7 @@ class SetInFull:
     states: tuple[JobState, ...]
     reruns: tuple[int, ...]
     proposals: tuple[tuple[int, int], ...]
+    waiters: Waiters
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,8 @@ def get_visible_set(viewer: User, pk: int) -> JobSet:
 
 
 def get_set_in_full(viewer: User, pk: int) -> SetInFull:
-    """As `get_visible_set`, with what `set_views` counts, the sets that run it again and proposals
-    to end it, in the same statement."""
+    """As `get_visible_set`, with what `set_views` counts, the sets that run it again, proposals to
+    end it and who waits for it, in the same statement."""
     again = JobSet.objects.filter(rerun_of=OuterRef("pk")).order_by()
     tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
     proposals = BulkCancel.objects.filter(
@@ -109,6 +112,7 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
         states_=as_rows(tasks, "array_index", "state"),
         reruns_=as_rows(again, "id"),
         proposals_=as_rows(proposals, "id", "named"),
+        waiters_=waiters_along(viewer, job_set=pk),
     )
     found: Any = rows.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if found is None:
@@ -116,7 +120,8 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     states = tuple(JobState(state) for _, state in sorted(rows_in(found.states_)))
     reruns = sorted(number for (number,) in rows_in(found.reruns_))
     waiting = tuple((number, named) for number, named in rows_in(found.proposals_))
-    return SetInFull(found, told_in(found), states, tuple(reruns), waiting)
+    waiters = waiters_in(found.waiters_)
+    return SetInFull(found, told_in(found), states, tuple(reruns), waiting, waiters)
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:

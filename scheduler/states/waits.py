@@ -174,7 +174,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.BUDGET_EXHAUSTED: "Nobody knows when the budget is raised.",
     WaitReason.HELD_BY_USER: "It starts only after it is released.",
     WaitReason.HELD_BY_ADMIN: "It starts only after it is released.",
-    WaitReason.DEPENDENCY_WAIT: "It depends on when the other job ends.",
+    WaitReason.DEPENDENCY_WAIT: "It depends on when what it waits for ends.",
     WaitReason.ARRAY_LIMIT: "It depends on when another task of its array ends.",
     WaitReason.BEGIN_TIME: "It is looked at again at the time it names.",
     WaitReason.STORAGE_PAUSE: "It is looked at again at the time it names.",

@@ -44,7 +44,7 @@ ADVICE: Mapping[str, str] = {
     "time_limit": "Clone the job with a longer limit; go on from its last checkpoint.",
     "booking_ended": "Clone the job into another booking, or without one; go on from its last "
     "checkpoint.",
-    "dependency_never": "Look why the job before it did not do what this one waited for.",
+    "dependency_never": "Look why what it waited for did not come about.",
     "budget_spent": "Ask for a larger budget; it waits again and goes on from its checkpoint.",
     "preempted": "Nothing to do: it waits again in its old place and goes on from its checkpoint.",
     "node_lost": "Nothing to do: the job goes to another node, free of charge.",

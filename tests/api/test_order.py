@@ -86,10 +86,50 @@ def test_a_circle_of_a_bulk_is_printed(program, alice, cluster, spec):
     assert reply.status_code == 201, reply.content
     waits, free = (Job.objects.get(pk=pk) for pk in reply.json()["ids"])
     assert (waits.state, free.state) == ("held", "queued")
-    arrays = problem_of(
-        program(alice).post("/jobs/bulk/", {"jobs": [{**spec, "array": "0-3"}]}), 422
-    )
-    assert fields_of(arrays) == {"jobs[0].array"}
+
+
+def test_a_job_waits_for_an_array(program, alice, carol, other_project, cluster, spec):
+    caller = program(alice)
+    number = caller.post("/jobs/", {**spec, "array": "0-3"}).json()["set"]
+    waits = caller.post("/jobs/", {**spec, "depends_on": {"kind": "afterok", "set": number}}).json()
+    assert waits["spec"]["depends_on"] == [f"afterok:set={number}"]
+    assert waits["wait"]["facts"]["sets"] == [number]
+    task = Job.objects.get(job_set=number, array_index=2)
+    attempt = start(task, cluster.node(1))
+    sync(cluster.node(1), running(attempt))
+    sync(cluster.node(1), ended(attempt))
+    why = caller.get(f"/jobs/{waits['id']}/why/").json()
+    assert why["sentence"] == f"Waits for all 4 tasks of array {number} to succeed."
+    assert why["sets"] == [
+        {"id": number, "kind": "afterok", "size": 4, "done": 1, "words": "1 of 4 tasks done"}
+    ]
+    caller.post(f"/sets/{number}/cancel/")
+    why = caller.get(f"/jobs/{waits['id']}/why/").json()
+    assert (why["state"], why["sets"]) == ("cancelled", [])
+    assert f"all 4 tasks of array {number} to succeed, and task 0 has not" in why["sentence"]
+    theirs = {**spec, "project": other_project.path}
+    stranger, words = program(carol), []
+    for one in (number, 987654):
+        refused = stranger.post("/jobs/", {**theirs, "depends_on": {"set": one}})
+        (error,) = problem_of(refused, 422)["errors"]
+        assert error["field"] == "depends_on"
+        words.append(error["message"].replace(str(one), "N"))
+    assert words[0] == words[1]
+
+
+def test_a_bulk_names_its_arrays(program, alice, cluster, spec):
+    jobs = [
+        {**spec, "name": "collect", "depends_on": [{"kind": "afterany", "job": "sweep"}]},
+        {**spec, "name": "sweep", "array": "0-2"},
+    ]
+    reply = program(alice).post("/jobs/bulk/", {"jobs": jobs})
+    assert reply.status_code == 201, reply.content
+    ids, (none, number) = reply.json()["ids"], reply.json()["sets"]
+    assert none is None and Job.objects.get(pk=ids[1]).job_set_id == number
+    assert Job.objects.get(pk=ids[0]).spec["depends_on"] == [f"afterany:set={number}"]
+    jobs = [{**spec, "name": name, "array": "0-9999"} for name in "ab"]
+    refused = problem_of(program(alice).post("/jobs/bulk/", {"jobs": jobs}), 422)
+    assert fields_of(refused) == {"jobs"}
 
 
 @pytest.mark.parametrize("query", ["set=0", "set=x", "set=-1", "set=99999999999999999999"])

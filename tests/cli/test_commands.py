@@ -203,25 +203,6 @@ def test_a_held_read_answers_within_a_moment_of_the_end(stack):
     assert took_s < 15
 
 
-def test_arrays_run_and_failed_tasks_run_again(terminal_of):
-    alice = terminal_of("alice")
-    quick = [word if word != "1" else "0" for word in QUICK]
-    program = 'test "$TRAINYARD_ARRAY_INDEX" != 2'
-    words = ["--array", "0-3%2", "--wait", "--", "sh", "-c", program]
-    done = alice.json("submit", *quick, *words, code=1)
-    assert (done["state"], done["counts"]["succeeded"], done["counts"]["failed"]) == (
-        "failed", 3, 1)  # fmt: skip
-    number = str(done["id"])
-    said, _ = alice.run("sets", "show", number)
-    assert "3 succeeded, 1 failed" in said and "Cost so far: 0.00 EUR." in said
-    assert number in alice.run("sets")[0]
-    again = alice.json("sets", "rerun", number)
-    assert (again["range"], again["rerun_of"]) == ("2", done["id"])
-    assert len(alice.json("jobs", "--set", number)) == 4
-    alice.json("sets", "cancel", str(again["id"]))
-    alice.run("sets", "show", "987654", code=3)
-
-
 def test_dependencies_and_begin_from_the_command_line(terminal_of):
     alice = terminal_of("alice")
     later = alice.json("submit", *QUICK, "--begin", "+1h", "--", "true")

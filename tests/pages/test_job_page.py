@@ -119,7 +119,7 @@ def test_what_holds_a_job_says_what_it_waits_for(client, alice, project, yard):
     client.force_login(alice)
     text = client.get(reverse("jobs:detail", args=[waits.pk])).content.decode()
     assert "when it is released" not in text
-    assert "It depends on when the other job ends." in text
+    assert "It depends on when what it waits for ends." in text
     link = reverse("jobs:detail", args=[yard.running.pk])
     assert f'<a href="{link}">job {yard.running.pk}</a>' in text
 

@@ -184,3 +184,74 @@ def test_squares_tell_each_task_and_of_many_the_gravest(client, alice, yard, job
     assert tasks_of_a_square(len(many)) == 3 and drawn.count("<path") == 3
     assert 'g-failed" d="M25 1h' in drawn and drawn.count("h10v10h-10z") == 1_001
     assert grid_picture([]).count("<path") == 0
+
+
+def test_who_waits_for_an_array_sees_how_far_it_is_and_is_seen_there(client, alice, project, yard):
+    job_set = submit(alice, project, name="sweep", array="0-3").job_set
+    first, second = job_set.tasks.order_by("array_index")[:2]
+    Job.objects.filter(pk=first.pk).update(state="succeeded")
+    Job.objects.filter(pk=second.pk).update(state="failed", started_at=scenes.NOON)
+    waits = submit(alice, project, depends_on=[f"afterany:set={job_set.pk}", yard.running.pk])
+    after = submit(alice, project, depends_on=f"after:set={job_set.pk}")
+    array = submit(alice, project, array="0-2", depends_on=f"afterany:set={job_set.pk}").job_set
+    client.force_login(alice)
+    link = reverse("sets:detail", args=[job_set.pk])
+    for name in ("jobs:detail", "jobs:why"):
+        text = client.get(reverse(name, args=[waits.pk])).content.decode()
+        assert f'<a href="{link}">array {job_set.pk}</a>: 2 of 4 tasks done' in text
+        assert f"all 4 tasks of array {job_set.pk} to end" in text
+    text = client.get(reverse("jobs:why", args=[after.pk])).content.decode()
+    assert "2 of 4 tasks started" in text
+    shown = client.get(link)
+    assert [(one.number, one.is_set) for one in shown.context["waiters"].shown] == [
+        (waits.pk, False), (after.pk, False), (array.pk, True)]  # fmt: skip
+    text = shown.content.decode()
+    assert f'<a href="{reverse("sets:detail", args=[array.pk])}">array {array.pk}</a>' in text
+    assert f"afterok:set={job_set.pk}" in text
+    # A single job says who waits for it, too; nobody waits any more once it is let go.
+    text = client.get(reverse("jobs:detail", args=[yard.running.pk])).content.decode()
+    line = f'Waited for by</dt><dd><a href="{reverse("jobs:detail", args=[waits.pk])}">job'
+    assert line in text
+    Job.objects.filter(pk=waits.pk).update(state="cancelled")
+    text = client.get(reverse("jobs:detail", args=[yard.running.pk])).content.decode()
+    assert "Waited for by" not in text
+
+
+def test_of_many_that_wait_a_few_are_named_and_none_to_strangers(
+    client, alice, bob, carol, root, project, other_project, yard
+):
+    job_set = submit(alice, project, array="0-3").job_set
+    for _ in range(12):
+        submit(root, other_project, depends_on=f"afterany:set={job_set.pk}")
+    seen = client.get
+    client.force_login(alice)
+    link = reverse("sets:detail", args=[job_set.pk])
+    assert "Waited for by" not in seen(link).content.decode()
+    client.force_login(root)
+    page = seen(link)
+    assert len(page.context["waiters"].shown) == 10 and " and more</dd>" in page.content.decode()
+    # Who sees what waits, and not what it waits for, is told the number alone.
+    foreign = Job.objects.filter(project=other_project).latest("pk")
+    client.force_login(carol)
+    assert seen(link).status_code == 404
+    text = seen(reverse("jobs:detail", args=[foreign.pk])).content.decode()
+    assert "tasks done" not in text and link not in text
+    for field in (f"afterok:set={job_set.pk}", "afterok:set=987654"):
+        form = client.post(
+            reverse("jobs:submit"), form_data(other_project, depends_on=field)
+        ).context["form"]
+        assert "There is no array" in str(form.errors["depends_on"])
+
+
+def test_the_form_takes_an_array_to_wait_for_and_a_clone_has_it(client, alice, project, yard):
+    job_set = submit(alice, project, array="0-3").job_set
+    words = f"afterok:set={job_set.pk},after:{job_set.pk}_2"
+    client.force_login(alice)
+    made = client.post(reverse("jobs:submit"), form_data(project, depends_on=words))
+    assert made.status_code == 302, made.context["form"].errors
+    job = Job.objects.latest("pk")
+    assert job.spec["depends_on"] == words.split(",")
+    form = client.get(reverse("jobs:submit"), {"clone": job.pk}).context["form"]
+    assert form["depends_on"].value() == words
+    text = client.get(reverse("jobs:spec", args=[job.pk])).content.decode()
+    assert f"--depends-on afterok:set={job_set.pk}" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpResponse
@@ -27,19 +28,33 @@ from portal.reports.downloads import as_patch
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import latest_saved, saved_by
+from scheduler.selectors.one_job.awaited import sets_awaited
 from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
-from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
+from scheduler.states import FINAL_JOB_STATES, DependencyKind, EndReason, end_sentence
+
+
+class AwaitedSetShape(serializers.Serializer[Any]):
+    """An array that the job waits for: of `size` tasks, `done` have ended, or for `after` started
+    or ended."""
+
+    id = serializers.IntegerField()
+    kind = serializers.ChoiceField([str(kind) for kind in DependencyKind])
+    size = serializers.IntegerField()
+    done = serializers.IntegerField()
+    words = serializers.CharField()
 
 
 class Why(serializers.Serializer[Any]):
-    """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more."""
+    """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more, and
+    `sets` how far the arrays are that it waits for, of those you may see."""
 
     state = serializers.CharField()
     sentence = serializers.CharField()
     position = serializers.IntegerField(allow_null=True)
     wait = Wait(allow_null=True)
+    sets = AwaitedSetShape(many=True)
     end = End(allow_null=True)
     triage = Triage(allow_null=True)
     checkpoint = Checkpoint(allow_null=True)
@@ -132,6 +147,7 @@ class JobWhy(ApiView):
                 "sentence": sentence or f"It is {job.state}.",
                 "position": position_in_queue(job),
                 "wait": show_wait(job),
+                "sets": [{**asdict(one), "words": one.words} for one in sets_awaited(viewer, job)],
                 "end": show_end(job),
                 "triage": show_triage(latest_diagnosis(viewer, job)),
                 "checkpoint": show_checkpoint(latest_saved(viewer, job)),

@@ -78,9 +78,11 @@ class CloneBody(serializers.Serializer[Any]):
 
 
 class Bulk(serializers.Serializer[Any]):
-    """The numbers of the jobs, in the order they were sent."""
+    """The numbers of the jobs, in the order they were sent, of an array that of its first task; and
+    those of the arrays, null for a single job."""
 
     ids = serializers.ListField(child=serializers.IntegerField())
+    sets = serializers.ListField(child=serializers.IntegerField(allow_null=True))
 
 
 def idempotency_key(request: Request) -> str:
@@ -189,8 +191,9 @@ class JobsInBulk(ApiView):
         replies={200: Bulk},
     )
     def post(self, request: Request) -> Response:
-        """The body is `{"jobs": [spec, …]}`; problems are named `jobs[3].field`. 200 when the
-        idempotency key had brought them before."""
+        """The body is `{"jobs": [spec, …]}`; problems are named `jobs[3].field`. `depends_on` may
+        name others of them, an array for all its tasks. 200 when the idempotency key had brought
+        them before."""
         key = idempotency_key(request)
         sent = body_of(request, BulkBody)["jobs"]
         specs, problems = [], []
@@ -206,7 +209,9 @@ class JobsInBulk(ApiView):
         refuse_fast(limits.SUBMIT, viewer_of(request).pk)
         submitted = submit_jobs(actor=viewer_of(request), specs=specs, idempotency_key=key)
         is_new = any(one.is_new for one in submitted)
-        return Response({"ids": [one.job.pk for one in submitted]}, status=201 if is_new else 200)
+        jobs = [one.job for one in submitted]
+        made = {"ids": [job.pk for job in jobs], "sets": [job.job_set_id for job in jobs]}
+        return Response(made, status=201 if is_new else 200)
 
 
 class JobByNumber(ApiView):

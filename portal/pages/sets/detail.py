@@ -55,6 +55,7 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "is_first": not first,
         "reruns": found.reruns,
         "proposals": found.proposals,
+        "waiters": found.waiters,
         "alone_at_most": ALONE_AT_MOST,
         "takes_two": _takes_two(viewer, view),
         "unknown": unknown_parameters(request.GET, ("from", "part")),

@@ -19,6 +19,7 @@ from scheduler.selectors.one_job.carried import carried, document
 from scheduler.selectors.one_job.tries import tries_along, tries_in
 from scheduler.selectors.printed.silences import Silence, silences_along, silences_in
 from scheduler.selectors.waits.deciding import decided_along
+from scheduler.selectors.waits.waiters import Waiters, waiters_along, waiters_in
 from scheduler.states import LIVE_JOB_STATES, NodeState
 
 _SILENT = (NodeState.SILENT, NodeState.LOST)
@@ -31,6 +32,7 @@ class Header:
     `events`: the latest of its `events_count`, as many as were asked for, the newest first.
     `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
     the first rank of the latest the `silences`, if asked for. `lease_until`: see `decided_by`.
+    `waiters`: who waits for it, if asked for.
     """
 
     job: Job
@@ -41,6 +43,7 @@ class Header:
     attempts: list[Attempt] = field(default_factory=list)
     silences: list[Silence] = field(default_factory=list)
     lease_until: datetime | None = None
+    waiters: Waiters = field(default_factory=Waiters)
 
 
 def job_with_header(
@@ -51,6 +54,7 @@ def job_with_header(
     tries: bool = False,
     silences: bool = False,
     calls: bool = True,
+    waiters: bool = False,
 ) -> Header:
     """One statement; raises NotFound for a missing and for a foreign job alike.
 
@@ -72,6 +76,8 @@ def job_with_header(
         more["tries_"] = tries_along(pk)
     if silences:
         more["silences_"] = silences_along(pk)
+    if waiters:
+        more["waiters_"] = waiters_along(viewer, job=pk)
     if calls:
         more |= calls_along(viewer)
     job: Any = get_visible_job(viewer, pk, **more)
@@ -85,6 +91,7 @@ def job_with_header(
         tries_in(job, job.tries_) if tries else [],
         silences_in(job.silences_) if silences else [],
         job.lease_until_,
+        waiters_in(job.waiters_) if waiters else Waiters(),
     )
 
 
