@@ -187,3 +187,32 @@ def test_of_two_last_tasks_that_end_at_once_the_second_tells_of_the_array(
     assert tasks[0].job_set.tasks.filter(state=JobState.SUCCEEDED).count() == 1
     told = Notification.objects.get(key=f"set:{tasks[0].job_set_id}:over")
     assert told.title.endswith("1 of 2 tasks well")
+
+
+@pytest.mark.parametrize("act", ["submitted", "ended"])
+def test_the_last_tasks_of_an_array_lose_nobody_who_waits_for_all(root, alice, project, act):
+    """One that is submitted while the last task ends, and one whose last two tasks end at once."""
+    cluster = scenes.build_cluster(root, nodes=2)
+    job_set = submit(alice, project, array="0-1").job_set
+    attempts = [
+        start(job, cluster.node(number))
+        for number, job in enumerate(job_set.tasks.order_by("array_index"), 1)
+    ]
+    for number, attempt in enumerate(attempts, 1):
+        sync(cluster.node(number), running(attempt))
+    waits = []
+
+    def submit_another() -> None:
+        waits.append(submit(alice, project, depends_on=f"afterany:set={job_set.pk}"))
+
+    def end_the_other() -> None:
+        sync(cluster.node(2), ended(attempts[1]), now=at(60))
+
+    if act == "submitted":
+        end_the_other()
+        end_while(cluster.node(1), attempts[0], submit_another)
+    else:
+        submit_another()
+        end_while(cluster.node(1), attempts[0], end_the_other)
+    waits[0].refresh_from_db()
+    assert waits[0].state == JobState.QUEUED
