@@ -22,6 +22,7 @@ from scheduler.models import (
     HostSample,
     InvariantCheck,
     Job,
+    JobSet,
     Node,
     Notification,
     OutputFile,
@@ -112,10 +113,12 @@ def of_people(people: dict[str, User], things: dict[str, Any], project: Project)
 
 
 def of_jobs(alice: User, project: Project) -> None:
-    """A job after another one, of a template, sent with a key; what was measured of an attempt."""
+    """A job after another one and an array, of a template, sent with a key; what was measured of an
+    attempt."""
     now = timezone.now()
     first = Job.objects.filter(name="queued").get()
-    after = submit(alice, project, depends_on=[first.pk], now=now)
+    whole = {"set": JobSet.objects.earliest("pk").pk, "kind": "afterany"}
+    after = submit(alice, project, depends_on=[first.pk, whole], now=now)
     spec = parse_spec({"project": project.path, "script": "true", "name": "sent"})
     submit_job(actor=alice, spec=spec, idempotency_key="again", now=now)
     version = TemplateVersion.objects.first()
