@@ -163,11 +163,32 @@ def _dependency(kind: object, job: object) -> Dependency:
     return Dependency(str(kind), text.clean_name(job))
 
 
+_SHAPE: Final = {
+    "type": "object",
+    "properties": {
+        "kind": {"type": "string", "enum": list(_KINDS), "default": "afterok"},
+        "job": {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "description": "its number, or its name in a bulk",
+        },
+        "set": {"type": "integer", "minimum": 1, "description": "all tasks of that array"},
+        "index": {"type": "integer", "minimum": 0, "description": "of the set this task alone"},
+    },
+    "additionalProperties": False,
+}
 Dependencies = Annotated[
     tuple[Dependency, ...],
     BeforeValidator(read_dependencies),
     PlainSerializer(lambda found: [one.written() for one in found], return_type=list[Any]),
-    WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES}),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"anyOf": [{"type": "string"}, _SHAPE]},
+            "maxItems": MAX_DEPENDENCIES,
+            "description": "Such as afterok:12, afterok:set=4 (all of array 4), afterok:4_3 (its "
+            "task of index 3), singleton; or as objects.",
+        }
+    ),
 ]
 
 
