@@ -6,7 +6,7 @@ import pytest
 from django.db.models import F
 
 from accounts.services import create_project
-from scheduler.models import Dependency, Job, JobEvent
+from scheduler.models import Dependency, Job, JobEvent, JobSet, SetDependency
 from scheduler.services.bulk import submit_jobs
 from scheduler.services.jobs import submit_job
 from scheduler.services.rows.updating import update_row
@@ -203,3 +203,34 @@ def test_a_row_is_written_as_the_model_would(cluster, alice, project, guard):
     assert swift == bool(usual) == (guard == "queued")
     both = Job.objects.order_by("pk").values(*fields, "version", "name")
     assert {**both[0], "name": ""} == {**both[1], "name": ""}
+
+
+def test_in_a_bulk_a_name_stands_for_the_whole_array(cluster, alice, project):
+    common = {"project": project.path, "script": "true"}
+    sent = [
+        parse_spec(common | one)
+        for one in (
+            {"name": "collect", "depends_on": [{"kind": "afterok", "job": "sweep"}]},
+            {"name": "sweep", "array": "0-2", "depends_on": [{"job": "prepare"}]},
+            {"name": "prepare"},
+        )
+    ]
+    for _ in range(2):
+        done = submit_jobs(actor=alice, specs=sent, idempotency_key="k", now=NOON)
+    assert Job.objects.count() == 5 and JobSet.objects.count() == 1
+    collect, first, prepare = (one.job for one in done)
+    job_set = JobSet.objects.get()
+    assert first.job_set == job_set and first.array_index == 0
+    collect.refresh_from_db()
+    assert collect.spec["depends_on"] == [f"afterok:set={job_set.pk}"]
+    assert SetDependency.objects.get().job == collect
+    assert Dependency.objects.filter(on=prepare).count() == 3
+    assert {one.state for one in (collect, *job_set.tasks.all())} == {"held"}
+
+
+def test_a_bulk_has_no_more_tasks_than_one_array(cluster, alice, project):
+    common = {"project": project.path, "script": "true", "array": "0-5999"}
+    sent = [parse_spec({**common, "name": name}) for name in "ab"]
+    with pytest.raises(SpecInvalid, match="12000 tasks in all; at most 10000") as refused:
+        submit_jobs(actor=alice, specs=sent, now=NOON)
+    assert refused.value.problems[0].field == "jobs"

@@ -10,15 +10,14 @@ from scheduler.loop.reaping import reap
 from scheduler.models import Dependency, Job, JobEvent, JobSet, SetDependency
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.services import transitions
-from scheduler.services.bulk import submit_jobs
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.jobs import cancel_job, hold_job, release_job
 from scheduler.services.sets import cancel_set, rerun_failed
-from scheduler.spec import SpecInvalid, parse_spec
+from scheduler.spec import SpecInvalid
 from scheduler.states import EndReason
 from tests import scenes
-from tests.scenes import NOON, at, ended, running, start, submit, sync
+from tests.scenes import at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -295,34 +294,3 @@ def test_an_end_of_a_task_that_nobody_waits_for_asks_once(cluster, alice, projec
     more = 2 + int(connection.features.has_select_for_update)
     single = _statements(lambda: followers_of([alone]))
     assert _statements(lambda: followers_of(tasks)) == single + more
-
-
-def test_in_a_bulk_a_name_stands_for_the_whole_array(cluster, alice, project):
-    common = {"project": project.path, "script": "true"}
-    sent = [
-        parse_spec(common | one)
-        for one in (
-            {"name": "collect", "depends_on": [{"kind": "afterok", "job": "sweep"}]},
-            {"name": "sweep", "array": "0-2", "depends_on": [{"job": "prepare"}]},
-            {"name": "prepare"},
-        )
-    ]
-    for _ in range(2):
-        done = submit_jobs(actor=alice, specs=sent, idempotency_key="k", now=NOON)
-    assert Job.objects.count() == 5 and JobSet.objects.count() == 1
-    collect, first, prepare = (one.job for one in done)
-    job_set = JobSet.objects.get()
-    assert first.job_set == job_set and first.array_index == 0
-    collect.refresh_from_db()
-    assert collect.spec["depends_on"] == [f"afterok:set={job_set.pk}"]
-    assert states(collect, first, prepare) == "hhq"
-    run(cluster, prepare)
-    assert states(collect, *job_set.tasks.all()) == "hqqq"
-
-
-def test_a_bulk_has_no_more_tasks_than_one_array(cluster, alice, project):
-    common = {"project": project.path, "script": "true", "array": "0-5999"}
-    sent = [parse_spec({**common, "name": name}) for name in "ab"]
-    with pytest.raises(SpecInvalid, match="12000 tasks in all; at most 10000") as refused:
-        submit_jobs(actor=alice, specs=sent, now=NOON)
-    assert refused.value.problems[0].field == "jobs"
