@@ -71,6 +71,7 @@ from scheduler.states.waits import (
     WAIT_SENTENCES,
     DependencyKind,
     WaitReason,
+    tasks_so_far,
     wait_sentence,
     why_no_forecast,
 )
@@ -138,6 +139,7 @@ __all__ = [
     "remedy_of",
     "shown_state",
     "spoken_s",
+    "tasks_so_far",
     "trouble_of",
     "wait_sentence",
     "why_no_forecast",

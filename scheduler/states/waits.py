@@ -164,6 +164,12 @@ def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
     return fill(WAIT_SENTENCES[WaitReason(reason)], facts)
 
 
+def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:
+    """How far an array is for one that waits for this of all its tasks: "7 of 40 tasks done"."""
+    word = "started" if kind == DependencyKind.AFTER else "done"
+    return f"{done} of {size} task{'' if size == 1 else 's'} {word}"
+
+
 # Why nobody can say when a job starts that waits for this. Reasons that wait for room have a
 # forecast, unless a running job has no limit.
 _NO_FORECAST: Mapping[WaitReason, str] = {

@@ -41,3 +41,10 @@ def test_a_job_waits_for_an_array_and_says_how_far_it_is(terminal_of):
     alice.run("sets", "cancel", number)
     alice.run("wait", str(waits["id"]))
     alice.run("submit", *QUICK, "-d", "afterok:set=987654", "--", "true", code=2)
+    # Nodes at work: it runs once both tasks have, which take their time.
+    made = alice.json("submit", *QUICK, "--array", "0-1", "--", "sleep", "2")
+    words = ["-d", f"afterok:set={made['set']}", "--wait", "--", "true"]
+    done = alice.json("submit", *QUICK, *words)
+    assert done["state"] == "succeeded"
+    ends = [one["ended_at"] for one in alice.json("jobs", "--set", str(made["set"]))]
+    assert len(ends) == 2 and max(ends) <= done["started_at"]

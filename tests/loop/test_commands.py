@@ -67,6 +67,17 @@ def test_explain_says_why_a_job_waits(fresh, alice, project, root, capsys):
     assert "project  vision/digits, by alice" in out
 
 
+def test_explain_says_how_far_an_array_is_that_a_job_waits_for(fresh, alice, project, capsys):
+    job_set = submit(alice, project, array="0-2").job_set
+    cancel_job(actor=alice, job=job_set.tasks.get(array_index=1))
+    waits = [f"{kind}:set={job_set.pk}" for kind in ("after", "afterany")]
+    job = submit(alice, project, depends_on=waits)
+    call_command("explain_job", str(job.pk))
+    out = capsys.readouterr().out
+    assert f"array {job_set.pk}: 1 of 3 tasks started" in out
+    assert f"array {job_set.pk}: 1 of 3 tasks done" in out
+
+
 def test_explain_says_how_a_job_ended(fresh, alice, project, capsys):
     job = submit(alice, project)
     cancel_job(actor=alice, job=job)

@@ -12,6 +12,7 @@ from django.utils import timezone
 from scheduler.loop.answering import ask
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
+from scheduler.services.holding.arrays import needed_by
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, Tier
 
 
@@ -44,6 +45,8 @@ class Command(BaseCommand):
         if job.state in WAITING_JOB_STATES:
             self.stdout.write(f"  {wait_sentence_of(job)}")
             self._facts(job.wait_facts)
+            for one in needed_by([job]).get(job.pk, ()):
+                self.stdout.write(f"    array {one.job_set}: {one.so_far}")
             if job.wait_checked_at:
                 self.stdout.write(f"  as of {job.wait_checked_at:%Y-%m-%d %H:%M:%S} UTC")
             if options["options"]:

@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 from accounts.models import User
 from scheduler.models import Job, SetDependency
 from scheduler.selectors.sets import visible_sets
-from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState
+from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, tasks_so_far
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class AwaitedSet:
     @property
     def words(self) -> str:
         """Such as "7 of 40 tasks done"."""
-        so_far = "started" if self.kind == DependencyKind.AFTER else "done"
-        return f"{self.done} of {self.size} task{'' if self.size == 1 else 's'} {so_far}"
+        return tasks_so_far(self.kind, self.done, self.size)
 
 
 def sets_awaited(viewer: User, job: Job) -> list[AwaitedSet]:

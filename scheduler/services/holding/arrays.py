@@ -14,7 +14,7 @@ from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
 
 from accounts.statements import AskedOnce, BuiltOnce
 from scheduler.models import Job, JobSet, SetDependency
-from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason
+from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason, tasks_so_far
 
 _ENDED = Q(state__in=FINAL_JOB_STATES)
 _WELL = Q(state=JobState.SUCCEEDED)
@@ -73,6 +73,13 @@ class NeededSet:
         size = self.tally.size
         tasks = "the task" if size == 1 else f"all {size} tasks"
         return f"{tasks} of array {self.job_set} {_WANTED[self.kind]}"
+
+    @property
+    def so_far(self) -> str:
+        """Such as "7 of 40 tasks done"."""
+        is_start = self.kind == DependencyKind.AFTER
+        done = self.tally.begun if is_start else self.tally.ended
+        return tasks_so_far(self.kind, done, self.tally.size)
 
     @property
     def broken(self) -> dict[str, object]:
