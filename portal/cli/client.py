@@ -230,10 +230,13 @@ def _refusal(answer: httpx.Response) -> Failure:
         412: "Look at it again, then decide.",
         503: "Try again in a moment.",
     }
+    # A status says less than this code.
+    needs_word = found.get("code") == "reason_needed"
+    say_why = 'Add --reason "…" to the command.' if needs_word else ""
     return Failure(
         str(found["detail"]),
         code=code_of_status(answer.status_code),
-        remedy=remedies.get(answer.status_code, ""),
+        remedy=say_why or remedies.get(answer.status_code, ""),
         details=details,
         request_id=str(found.get("request_id", "")),
     )

@@ -23,7 +23,7 @@ from portal.cli.output import (
     share_words,
     span,
 )
-from portal.cli.session import AsJson
+from portal.cli.session import AsJson, Reason, because
 from portal.cli.submit import say_submitted
 
 Number = Annotated[int, typer.Argument(min=1, metavar="JOB", help="The job's number.")]
@@ -167,34 +167,34 @@ def _print_triage(triage: dict[str, Any]) -> None:
     print_line(f"Retries and cost: {triage['retry']}")
 
 
-def cancel(job: Number, as_json: AsJson = False) -> None:
+def cancel(job: Number, reason: Reason = None, as_json: AsJson = False) -> None:
     """End a job early; an ended job stays as it is."""
-    _act(job, "cancel", as_json)
+    _act(job, "cancel", reason, as_json)
 
 
-def hold(job: Number, as_json: AsJson = False) -> None:
+def hold(job: Number, reason: Reason = None, as_json: AsJson = False) -> None:
     """Keep a queued job from starting."""
-    _act(job, "hold", as_json)
+    _act(job, "hold", reason, as_json)
 
 
-def release(job: Number, as_json: AsJson = False) -> None:
+def release(job: Number, reason: Reason = None, as_json: AsJson = False) -> None:
     """Let a held job start."""
-    _act(job, "release", as_json)
+    _act(job, "release", reason, as_json)
 
 
-def pause(job: Number, as_json: AsJson = False) -> None:
+def pause(job: Number, reason: Reason = None, as_json: AsJson = False) -> None:
     """Let a running job save its work and release its GPUs; it keeps its place in the queue."""
-    _act(job, "pause", as_json)
+    _act(job, "pause", reason, as_json)
 
 
-def resume(job: Number, as_json: AsJson = False) -> None:
+def resume(job: Number, reason: Reason = None, as_json: AsJson = False) -> None:
     """Let a paused job go on from its last checkpoint, in its old place."""
-    _act(job, "resume", as_json)
+    _act(job, "resume", reason, as_json)
 
 
-def _act(number: int, action: str, as_json: bool) -> None:
+def _act(number: int, action: str, reason: str | None, as_json: bool) -> None:
     with Api(load_config()) as api:
-        job = api.post(f"/jobs/{number}/{action}/")
+        job = api.post(f"/jobs/{number}/{action}/", because(reason))
     if as_json:
         print_json(job)
         return

@@ -34,6 +34,19 @@ AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print JSON instead of a table.", callback=_also_before),
 ]
+Reason = Annotated[
+    str | None,
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        help="Why, in one line; needed for somebody else's job, whose owner is told.",
+    ),
+]
+
+
+def because(reason: str | None) -> dict[str, str]:
+    """The body of a call with it; older servers know no such field, so none without one."""
+    return {} if reason is None else {"reason": reason}
 
 
 def login(

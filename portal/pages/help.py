@@ -26,8 +26,8 @@ _REASONS = {
     WaitReason.INVALID_SPEC: "the request was valid once and is not any more; clone and correct it",
     WaitReason.INFEASIBLE_EVER: "no node of the pool could ever hold it; ask for less per node",
     WaitReason.BUDGET_EXHAUSTED: "a budget that it counts against has no room; ask for more",
-    WaitReason.HELD_BY_USER: "somebody of the team holds it; release it",
-    WaitReason.HELD_BY_ADMIN: "an operator holds it; ask why",
+    WaitReason.HELD_BY_USER: "somebody of the team holds it; its page says why; release it",
+    WaitReason.HELD_BY_ADMIN: "an operator holds it; its page says why",
     WaitReason.PAUSED: "somebody of the team paused it; resume it and it goes on",
     WaitReason.DEPENDENCY_WAIT: (
         "other jobs or arrays must start or end first; then it is let go by itself"

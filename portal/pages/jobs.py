@@ -17,7 +17,8 @@ from accounts.models import User
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import page, viewer_of
+from portal.pages.changing.reasons import done_or_asked, reason_in
 from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
@@ -39,7 +40,8 @@ from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
 from scheduler.selectors.waits.deciding import decided_by
-from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
+from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
+from scheduler.services.jobs import cancel_job
 from scheduler.services.seconding.proposing import propose_to_cancel_jobs
 from scheduler.states import LIVE_JOB_STATES, JobState
 
@@ -235,7 +237,7 @@ def job_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
 
     def act() -> str:
-        after = cancel_job(actor=viewer, job=job)
+        after = cancel_job(actor=viewer, job=job, reason=reason_in(request))
         if after.state == JobState.CANCELLED:
             return f"Job #{pk} is cancelled."
         if after.state == JobState.STOPPING or after.ended_at is None:
@@ -245,7 +247,7 @@ def job_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
     def propose(reason: str) -> BulkCancel:
         return propose_to_cancel_jobs(actor=viewer, jobs=[job], reason=reason)
 
-    return done_or_proposed(request, act, propose, "jobs:detail", pk)
+    return done_or_proposed(request, act, propose, "jobs:detail", pk, verb=f"Cancel job #{pk}")
 
 
 @page("POST")
@@ -255,10 +257,10 @@ def job_hold(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
 
     def act() -> str:
-        hold_job(actor=viewer, job=job)
+        hold_job(actor=viewer, job=job, reason=reason_in(request))
         return f"Job #{pk} is held; release it to let it start."
 
-    return said_and_back(request, act, "jobs:detail", pk)
+    return done_or_asked(request, act, "jobs:detail", pk, verb=f"Hold job #{pk}")
 
 
 @page("POST")
@@ -268,12 +270,12 @@ def job_pause(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
 
     def act() -> str:
-        after = pause_job(actor=viewer, job=job)
+        after = pause_job(actor=viewer, job=job, reason=reason_in(request))
         if after.state == JobState.HELD:
             return f"Job #{pk} is held; release it to let it start."
         return f"Job #{pk} was asked to save its work and stop; then it is paused in its old place."
 
-    return said_and_back(request, act, "jobs:detail", pk)
+    return done_or_asked(request, act, "jobs:detail", pk, verb=f"Pause job #{pk}")
 
 
 @page("POST")
@@ -283,7 +285,7 @@ def job_release(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
 
     def act() -> str:
-        release_job(actor=viewer, job=job)
+        release_job(actor=viewer, job=job, reason=reason_in(request))
         return f"Job #{pk} is released; it waits in its old place."
 
-    return said_and_back(request, act, "jobs:detail", pk)
+    return done_or_asked(request, act, "jobs:detail", pk, verb=f"Release job #{pk}")

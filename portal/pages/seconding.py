@@ -11,12 +11,10 @@ from django.shortcuts import redirect, render
 
 from accounts.errors import DomainError, Invalid
 from portal.pages.access import say_refused
+from portal.pages.changing.reasons import ask_reason, reason_in, sent_before
 from scheduler.models import BulkCancel
 from scheduler.services.holding.alone import SecondNeeded
-from scheduler.services.seconding.proposing import MAX_REASON
-
-# Fields that a form brings by itself.
-_OWN = frozenset({"csrfmiddlewaretoken", "reason"})
+from scheduler.states import MOST_REASON
 
 
 def done_or_proposed(
@@ -24,14 +22,19 @@ def done_or_proposed(
     act: Callable[[], str],
     propose: Callable[[str], BulkCancel],
     *route: Any,
+    verb: str,
 ) -> HttpResponseBase:
-    """As `said_and_back`; where a second person is needed, a page asks why and sends all that was
+    """As `done_or_asked`; where a second person is needed, a page asks why and sends all that was
     sent once more, and what was said is proposed. `act` says nothing where nothing was done."""
     try:
         if words := act():
             messages.success(request, words)
     except SecondNeeded as needed:
         return _propose(request, needed, propose, *route)
+    except Invalid as refused:
+        if refused.field == "reason":
+            return ask_reason(request, refused, *route, verb=verb)
+        say_refused(request, refused)
     except DomainError as refused:
         say_refused(request, refused)
     return redirect(*route)
@@ -43,10 +46,11 @@ def _propose(
     propose: Callable[[str], BulkCancel],
     *route: Any,
 ) -> HttpResponseBase:
-    if "reason" not in request.POST:
+    # A reason for the owner alone is no wish to ask somebody else.
+    if "propose" not in request.POST:
         return _ask_why(request, needed)
     try:
-        made = propose(request.POST["reason"])
+        made = propose(reason_in(request))
     except Invalid as refused:
         return _ask_why(request, needed, refused.detail)
     except DomainError as refused:
@@ -59,12 +63,11 @@ def _propose(
 
 
 def _ask_why(request: HttpRequest, needed: SecondNeeded, problem: str = "") -> HttpResponseBase:
-    sent = [(name, one) for name, many in request.POST.lists() for one in many if name not in _OWN]
     context = {
         "needed": needed,
-        "sent": sent,
-        "reason": request.POST.get("reason", ""),
-        "most": MAX_REASON,
+        "sent": sent_before(request),
+        "reason": reason_in(request),
+        "most": MOST_REASON,
         "problem": problem,
     }
     return render(request, "requests/why_cancel.html", context)

@@ -221,16 +221,13 @@ def _wait_for_storage(job: Job, ended: dict[str, Any], now: datetime) -> None:
 
 def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:
     """Why a paused job waits; what an operator pauses, only an operator resumes."""
-    lost = f"{loss_sentence(attempt.end_facts)} ".lstrip()
+    lost, by = f"{loss_sentence(attempt.end_facts)} ".lstrip(), who_stopped(attempt)
     if reason is EndReason.PAUSED_BY_ADMIN:
-        detail = f"paused. {lost}Ask them to resume it."
-        held = WaitReason.HELD_BY_ADMIN
+        begin = "It is paused" if "because" in by else "paused"
+        detail, held = f"{begin}. {lost}Ask them to resume it.", WaitReason.HELD_BY_ADMIN
     else:
         detail, held = lost, WaitReason.PAUSED
-    return {
-        "wait_reason": held,
-        "wait_facts": {"who": attempt.stop_actor_name, "detail": detail},
-    }
+    return {"wait_reason": held, "wait_facts": {**by, "detail": detail}}
 
 
 def keep_reports(placements: Iterable[Placement]) -> None:

@@ -68,8 +68,17 @@ def audit_act_on(
     elif detail and {"instead_of", "reason"} <= detail.keys():  # of a stop that is under way
         before, after = {"reason": str(detail["instead_of"])}, {"reason": str(detail["reason"])}
     giver = managed_for(actor, job.project)
-    what = f"job.{kind}"
-    record(actor, what, job, before=before, after=after, on_behalf_of=giver, now=now)
+    said = str((detail or {}).get("because", ""))
+    record(
+        actor,
+        f"job.{kind}",
+        job,
+        before=before,
+        after=after,
+        on_behalf_of=giver,
+        reason=said,
+        now=now,
+    )
 
 
 def _write(lines: Sequence[JobEvent]) -> None:

@@ -1,4 +1,4 @@
-"""Submitting, cancelling, pausing, holding and releasing jobs."""
+"""Submitting and cancelling jobs."""
 
 from __future__ import annotations
 
@@ -23,25 +23,18 @@ from scheduler.services.errors import (
     StaleVersion,
 )
 from scheduler.services.holding.alone import refuse_alone
-from scheduler.services.holding.following import followers_of, lock_sets
-from scheduler.services.holding.moves import move_held, reconsider
-from scheduler.services.holding.obstacles import Obstacle, obstacles_of
-from scheduler.services.rows.updating import update_row
+from scheduler.services.holding.following import lock_sets
+from scheduler.services.holding.reasons import by_whom, said_of, word_of
 from scheduler.services.stopping import request_stop
 from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.opening import Target, check_job, write_jobs
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import (
-    AUTOMATIC_HOLDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
-    NOT_RELEASED,
-    PAUSES,
     EndReason,
     JobState,
-    WaitReason,
-    wait_sentence,
 )
 
 KEY_LIFE = timedelta(hours=24)
@@ -153,19 +146,29 @@ def locked_job(job: Job) -> Job:
 
 @transaction.atomic
 def cancel_job(
-    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+    *,
+    actor: User,
+    job: Job,
+    reason: str = "",
+    version: int | None = None,
+    now: datetime | None = None,
 ) -> Job:
     """End a job early; a no-op when it has ended already. Raises SecondNeeded where the actor has
-    ended too many jobs of others within the hour."""
+    ended too many jobs of others within the hour, ReasonNeeded without a reason for another's."""
     now = now or timezone.now()
     if job.owner_id != actor.pk and job.state not in FINAL_JOB_STATES:
         refuse_alone(actor, 1, now=now)
-    return end_job(actor=actor, job=job, version=version, now=now)
+    return end_job(actor=actor, job=job, reason=reason, version=version, now=now)
 
 
 @transaction.atomic
 def end_job(
-    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+    *,
+    actor: User,
+    job: Job,
+    reason: str = "",
+    version: int | None = None,
+    now: datetime | None = None,
 ) -> Job:
     """As `cancel_job`, for callers that have counted all that they end."""
     now = now or timezone.now()
@@ -173,124 +176,27 @@ def end_job(
     attempt = locked_live_attempt(attempt_id) if attempt_id else None
     job = locked_job(job)
     as_operator = check_actor(actor, job, version)
-    reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
+    end = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     if job.state in FINAL_JOB_STATES:
         return job
+    said = said_of(actor, job, reason)
     if job.state in LIVE_JOB_STATES and attempt is not None:
         attempt.job = job
-        request_stop(attempt=attempt, reason=reason, now=now, actor=actor)
+        request_stop(attempt=attempt, reason=end, now=now, actor=actor, because=said)
         transitions.tell_of_job(job)
         return job
     if job.state in LIVE_JOB_STATES:
         raise Conflict("The job is just being started; try again in a second.", code="try_again")
-    facts = {"who": actor.get_full_name(), "who_id": actor.pk}
     transitions.move_job(
         job,
         JobState.CANCELLED,
         now=now,
         kind="cancelled",
         actor=actor,
-        end_reason=reason,
-        end_facts=facts,
+        detail=word_of(said),
+        end_reason=end,
+        end_facts=by_whom(actor, said),
     )
-    return job
-
-
-@transaction.atomic
-def hold_job(
-    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
-) -> Job:
-    """Keep a waiting job from starting until it is released, also past its begin time. An
-    operator's hold takes the place of the user's own, and of a pause."""
-    now = now or timezone.now()
-    job = locked_job(job)
-    as_operator = check_actor(actor, job, version)
-    stays = {WaitReason.HELD_BY_ADMIN} if as_operator else set(WaitReason) - AUTOMATIC_HOLDS
-    if job.state == JobState.HELD and job.wait_reason in stays:
-        return job
-    if job.state not in (JobState.QUEUED, JobState.HELD):
-        raise Conflict(f"Only a queued job can be held; this one is {job.state}.")
-    reason = WaitReason.HELD_BY_ADMIN if as_operator else WaitReason.HELD_BY_USER
-    facts = {"who": actor.get_full_name(), "detail": "ask them to release it"}
-    if job.state == JobState.HELD:
-        move_held([job], Obstacle(reason, dict(facts)), now=now, actor=actor)
-        job.refresh_from_db()
-        return job
-    transitions.move_job(
-        job,
-        JobState.HELD,
-        now=now,
-        kind="held",
-        actor=actor,
-        wait_reason=reason,
-        wait_facts=facts,
-    )
-    return job
-
-
-@transaction.atomic
-def pause_job(
-    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
-) -> Job:
-    """Let the program save its work, release its devices, and hold the job with its queue age.
-
-    A job that waits is held. One that is being stopped to queue again is held instead.
-    """
-    now = now or timezone.now()
-    attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
-    attempt = locked_live_attempt(attempt_id) if attempt_id else None
-    job = locked_job(job)
-    as_operator = check_actor(actor, job, version)
-    if job.state in FINAL_JOB_STATES:
-        raise Conflict(f"The job has ended: it is {job.state}.")
-    if job.state not in LIVE_JOB_STATES:
-        return hold_job(actor=actor, job=job, now=now)
-    if attempt is None:
-        raise Conflict("The job is just being started; try again in a second.", code="try_again")
-    attempt.job = job
-    reason = EndReason.PAUSED_BY_ADMIN if as_operator else EndReason.PAUSED_BY_USER
-    if not request_stop(attempt=attempt, reason=reason, now=now, actor=actor):
-        if attempt.stop_reason in PAUSES:
-            return job
-        raise Conflict("The job is being cancelled.")
-    transitions.tell_of_job(job)
-    return job
-
-
-@transaction.atomic
-def release_job(
-    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
-) -> Job:
-    """Let a held or paused job start; what an operator holds only an operator releases.
-
-    It then waits for its dependencies, begin time and array as if it had never been held; what is
-    held by these alone is released by itself (Conflict). The pause after failing storage is cut
-    short.
-    """
-    now = now or timezone.now()
-    job = locked_job(job)
-    as_operator = check_actor(actor, job, version)
-    if job.state == JobState.QUEUED:
-        return job
-    if job.state != JobState.HELD:
-        raise Conflict(f"Only a held job can be released; this one is {job.state}.")
-    if job.wait_reason == WaitReason.HELD_BY_ADMIN and not (
-        as_operator or can(actor, "operate", None)
-    ):
-        raise Forbidden("An operator holds this job; only an operator may release it.")
-    if job.wait_reason == WaitReason.STORAGE_PAUSE:
-        update_row(Job, job.pk, {"begin_at": None})
-        job.begin_at = None
-    if job.wait_reason in NOT_RELEASED:
-        raise Conflict(
-            f"{wait_sentence(job.wait_reason, job.wait_facts)} It is released by itself then; "
-            "to start it sooner, clone it without that."
-        )
-    obstacle = obstacles_of([job], now=now)[job.pk]
-    move_held([job], obstacle, now=now, actor=actor)
-    job.refresh_from_db()
-    if job.state in FINAL_JOB_STATES:
-        reconsider(followers_of([job]), now=now)
     return job
 
 

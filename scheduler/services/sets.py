@@ -19,6 +19,7 @@ from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
+from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written
 from scheduler.services.jobs import end_job
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
@@ -39,28 +40,33 @@ def acts_as_operator(actor: User, job_set: JobSet) -> bool:
     raise Forbidden("Only the set's owner, a team lead or an operator may do this.")
 
 
-def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> int:
+def cancel_set(
+    *, actor: User, job_set: JobSet, reason: str = "", now: datetime | None = None
+) -> int:
     """End every task early; returns how many had not ended. A no-op when all have.
 
-    Raises SecondNeeded where these are too many of somebody else for one person. The waiting tasks
-    go first and in one transaction, so that none of them starts meanwhile; each running one is then
-    asked to stop by itself.
+    Raises SecondNeeded where these are too many of somebody else for one person, ReasonNeeded
+    without a reason for any of another's. The waiting tasks go first and in one transaction, so
+    that none of them starts meanwhile; each running one is then asked to stop by itself.
     """
     now = now or timezone.now()
     as_operator = acts_as_operator(actor, job_set)
     left = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
-    if actor.pk != job_set.owner_id:
-        refuse_alone(actor, left.count(), now=now)
-    reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
+    said = written(reason)
+    if actor.pk != job_set.owner_id and (many := left.count()):
+        refuse_alone(actor, many, now=now)
+        if not said:
+            raise ReasonNeeded(f"Set {job_set.pk} is somebody else's")
+    end = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     with transaction.atomic():
         waiting = locked_waiting(Job.objects.filter(job_set=job_set))
-        facts = {"who": actor.get_full_name(), "who_id": actor.pk}
-        cancel_waiting(waiting, reason=reason, facts=facts, now=now, actor=actor)
+        facts = by_whom(actor, said)
+        cancel_waiting(waiting, reason=end, facts=facts, now=now, actor=actor)
         if actor.pk != job_set.owner_id:
-            _record(actor, "cancel", job_set, {"waiting_tasks": len(waiting)}, now)
+            _record(actor, "cancel", job_set, {"waiting_tasks": len(waiting)}, now, said)
         reconsider(followers_of(waiting), now=now)
     for job in (running := list(left.select_related("project__team", "owner"))):
-        end_job(actor=actor, job=job, now=now)
+        end_job(actor=actor, job=job, reason=said, now=now)
     return len(waiting) + len(running)
 
 
@@ -108,10 +114,10 @@ def _locked_kin(job_set: JobSet) -> set[int]:
 
 
 def _record(
-    actor: User, verb: str, job_set: JobSet, after: Mapping[str, Any], now: datetime
+    actor: User, verb: str, job_set: JobSet, after: Mapping[str, Any], now: datetime, said: str = ""
 ) -> None:
-    giver = managed_for(actor, job_set.project)
-    record(actor, f"set.{verb}", job_set, after=after, on_behalf_of=giver, now=now)
+    giver, what = managed_for(actor, job_set.project), f"set.{verb}"
+    record(actor, what, job_set, after=after, on_behalf_of=giver, reason=said, now=now)
 
 
 def _indexes(tasks: QuerySet[Job]) -> list[int]:

@@ -26,33 +26,40 @@ def request_stop(
     facts: Mapping[str, object] | None = None,
     said: Mapping[str, object] | None = None,
     who: str = "",
+    because: str = "",
 ) -> bool:
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
     way, a cancel also a pause, so that such a job does not queue again. `because_of` are the ranks
     at fault. `make_room_for` and `facts` say for whom and what spoke for it, also who takes back
-    what was lent; `said` fills the sentence; `who` asked, if not just the actor. False: all over.
+    what was lent; `said` fills the sentence; `who` asked, if not just the actor, and `because` is
+    their word. False: all over.
     """
     if attempt.state == AttemptState.ENDED:
         return False
     by = actor.pk if actor and not who else None  # two who ask together are none of them
     who = who or (actor.get_full_name() if actor else str((facts or {}).get("given_back_to", "")))
     if attempt.state == AttemptState.STOPPING:
-        return _override(attempt, reason, who, actor, by, now)
+        return _override(attempt, reason, who, actor, _behind(by, because), now)
     moved = transitions.move_attempt(
         attempt,
         AttemptState.STOPPING,
         now=now,
         stop_reason=reason,
         stop_actor_name=who,
-        stop_facts={**(said or {}), **_behind(by, reason, because_of)} or None,
+        stop_facts={
+            **(said or {}),
+            **_behind(by, because),
+            **_at_fault(reason, because_of),
+        }
+        or None,
         stopping_at=now,
         stopped_for=make_room_for,
     )
     if not moved:
         return False
-    because = {**(facts or {}), **(said or {}), **_whom(because_of, make_room_for)}
+    more = {**(facts or {}), **(said or {}), **_whom(because_of, make_room_for), **_word(because)}
     if attempt.job.state in (JobState.STARTING, JobState.RUNNING):
         transitions.move_job(
             attempt.job,
@@ -61,7 +68,7 @@ def request_stop(
             kind="stop_requested",
             actor=actor,
             attempt=attempt,
-            detail={"attempt": attempt.number, "reason": reason, **because},
+            detail={"attempt": attempt.number, "reason": reason, **more},
         )
     transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
     return True
@@ -75,7 +82,12 @@ def weight_of(reason: str) -> int:
 
 
 def _override(
-    attempt: Attempt, reason: EndReason, who: str, actor: User | None, by: int | None, now: datetime
+    attempt: Attempt,
+    reason: EndReason,
+    who: str,
+    actor: User | None,
+    behind: Mapping[str, object],
+    now: datetime,
 ) -> bool:
     """Another reason for a stop under way, if it weighs more."""
     if weight_of(reason) <= weight_of(attempt.stop_reason):
@@ -83,12 +95,19 @@ def _override(
     # For a node's fault it ends at nobody's cost, whatever becomes of the job.
     is_fault = attempt.stop_reason in NODE_FAULTS
     fault = {"node_fault": str(attempt.stop_reason)} if is_fault else {}
+    # What the one before them said is not their word.
+    kept = {key: one for key, one in (attempt.stop_facts or {}).items() if key != "because"}
     changes: dict[str, object] = {
         "stop_reason": reason,
         "stop_actor_name": who,
-        "stop_facts": {**(attempt.stop_facts or {}), **fault, "by": by},
+        "stop_facts": {**kept, **fault, "by": None, **behind},
     }
-    detail = {"attempt": attempt.number, "reason": reason, "instead_of": attempt.stop_reason}
+    detail = {
+        "attempt": attempt.number,
+        "reason": reason,
+        "instead_of": attempt.stop_reason,
+        **_word(str(behind.get("because", ""))),
+    }
     Attempt.objects.filter(pk=attempt.pk).update(**changes)
     attempt.refresh_from_db(fields=list(changes))
     record_event(
@@ -97,9 +116,17 @@ def _override(
     return True
 
 
-def _behind(by: int | None, reason: str, because_of: Sequence[Placement]) -> dict[str, object]:
+def _behind(by: int | None, because: str) -> dict[str, object]:
+    return {**({"by": by} if by else {}), **_word(because)}
+
+
+def _word(because: str) -> dict[str, object]:
+    return {"because": because} if because else {}
+
+
+def _at_fault(reason: str, because_of: Sequence[Placement]) -> dict[str, object]:
     ranks = [one.rank for one in because_of] if reason in NODE_FAULTS else []
-    return {**({"by": by} if by else {}), **({"at_fault": ranks} if ranks else {})}
+    return {"at_fault": ranks} if ranks else {}
 
 
 def _whom(because_of: Sequence[Placement], make_room_for: Job | None) -> dict[str, object]:

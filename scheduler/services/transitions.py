@@ -28,6 +28,7 @@ from scheduler.services.history import (
 )
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
+from scheduler.services.inbox.holds import tell_of_holds
 from scheduler.services.inbox.jobs import tell_of_ends
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_row
@@ -73,6 +74,8 @@ __all__ = [
 
 # A job that ran and waits again; its owner is told.
 _LOST_ITS_PLACE = ("requeued", "retried")
+# Theirs are told where somebody else did it.
+_BY_HAND = ("held", "paused")
 
 
 class IllegalMove(RuntimeError):
@@ -118,6 +121,8 @@ def move_job(
         give_back([job.pk])
     if to in FINAL_JOB_STATES or kind in _LOST_ITS_PLACE:
         afterwards(Step.TELL, tell_of_ends, [job], now=now)
+    elif kind in _BY_HAND:
+        afterwards(Step.TELL, tell_of_holds, [job], now=now)
     if to in FINAL_JOB_STATES or to in (JobState.RUNNING, JobState.HELD):
         afterwards(Step.RECONSIDER, _let_followers_go, [job], now=now)
     return True

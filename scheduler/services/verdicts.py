@@ -92,8 +92,11 @@ def _ranks_at_fault(attempt: Attempt) -> Sequence[int]:
 
 
 def who_stopped(attempt: Attempt) -> dict[str, Any]:
-    """Their name as of then; names may be alike, so `who_id` tells which one person it was."""
-    return {"who": attempt.stop_actor_name, "who_id": (attempt.stop_facts or {}).get("by")}
+    """Their name as of then, and what they said; names may be alike, so `who_id` tells which one
+    person it was."""
+    facts = attempt.stop_facts or {}
+    word = {"because": facts["because"]} if facts.get("because") else {}
+    return {"who": attempt.stop_actor_name, "who_id": facts.get("by"), **word}
 
 
 def node_fault_before(attempt: Attempt) -> str:

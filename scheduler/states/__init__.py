@@ -53,7 +53,7 @@ from scheduler.states.requests import (
     RequestState,
     ReviewStep,
 )
-from scheduler.states.sentences import spoken_s
+from scheduler.states.sentences import MOST_REASON, spoken_s
 from scheduler.states.shown import shown_state
 from scheduler.states.troubles import (
     HARDWARE_XIDS,
@@ -97,6 +97,7 @@ __all__ = [
     "MADE_TO_MOVE",
     "MASK",
     "MAX_FREE_RETRIES",
+    "MOST_REASON",
     "NODE_MOVES",
     "NOTICE_RULES",
     "NOT_RELEASED",

@@ -14,6 +14,7 @@ class NoticeKind(StrEnum):
     JOB_FAILED = "job_failed"
     JOB_CANCELLED = "job_cancelled"
     JOB_PREEMPTED = "job_preempted"
+    JOB_HELD = "job_held"
     REQUEST_WAITING = "request_waiting"
     REQUEST_DECIDED = "request_decided"
     BUDGET = "budget"
@@ -56,6 +57,12 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         "Job interrupted",
         "A job of yours lost its GPUs and waits again.",
         "preempted",
+        False,
+    ),
+    NoticeKind.JOB_HELD: NoticeRule(
+        "Job held or paused",
+        "Somebody else held or paused a job of yours, or released what you held.",
+        "held",
         False,
     ),
     NoticeKind.REQUEST_WAITING: NoticeRule(

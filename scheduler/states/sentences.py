@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+
+# Characters of the word that somebody gives who ends, holds or pauses a job.
+MOST_REASON = 200
+_WHO = re.compile(r"\{who\}[.:]")
+_STOPS = (".", "!", "?", "…")
 
 
 class _Gaps(dict[str, object]):
@@ -16,5 +22,10 @@ def spoken_s(seconds: int) -> str:
 
 
 def fill(sentence: str, facts: Mapping[str, object]) -> str:
-    """The sentence with its facts; a slot without one shows "?"."""
+    """The sentence with its facts; a slot without one shows "?". Who did it is followed by the word
+    they gave (`because`): `Cancelled by Lena: it writes to the wrong bucket.`"""
+    if because := str(facts.get("because") or ""):
+        because = because if because.endswith(_STOPS) else f"{because}."
+        sentence = _WHO.sub("{who}: {because}", sentence)
+        facts = {**facts, "because": because}
     return sentence.format_map(_Gaps(facts))

@@ -107,7 +107,7 @@ def test_somebody_who_leaves_with_many_jobs(array, program, root, operator, alic
 def test_single_cancels_say_where_to_go_on(cluster, program, alice, lead, project):
     caller = program(lead)
     some = scenes.submit(alice, project, array="0-99").job_set
-    assert caller.post(f"/sets/{some.pk}/cancel/").status_code == 200
+    assert caller.post(f"/sets/{some.pk}/cancel/", WHY).status_code == 200
     job = submit(alice, project)
     problem_of(caller.post(f"/jobs/{job.pk}/cancel/"), 409, "second_person_needed")
     assert caller.post("/bulk-cancels/", {"jobs": [job.pk], **WHY}).status_code == 202

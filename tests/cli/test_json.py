@@ -75,6 +75,7 @@ ROWS = [{"submit_s": "1.5", "gpus": "8"}, {"submit_s": "2", "gpus": "1"}]
     [
         ("session keep 7", {"path": "/sessions/7/keep/"}),
         ("session stop 7", {"path": "/jobs/7/cancel/"}),
+        ("session stop 7 --reason idle", {"path": "/jobs/7/cancel/"}),
         ("secrets delete hub", {"id": 3, "name": "hub", "project": None}),
         ("roles take ann auditor", {"username": "ann", "role": "auditor"}),
         ("webhooks remove 4", {"id": 4}),

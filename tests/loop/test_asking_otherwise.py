@@ -23,9 +23,9 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.selectors.composing.templates import get_version
+from scheduler.services.changing.by_hand import hold_job
 from scheduler.services.composing import templates
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
-from scheduler.services.jobs import hold_job
 from scheduler.services.placing import Start, start_attempts
 from scheduler.services.preempting.ordering import Room, Victim, keep_room, order_room
 from scheduler.services.preempting.overtaken import refuse_overtaken

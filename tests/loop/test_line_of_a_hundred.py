@@ -12,6 +12,7 @@ from scheduler.selectors.queues import places_of, queue_rows
 from scheduler.services.jobs import cancel_job
 from scheduler.services.sharing.policies import set_policy
 from tests.scenes import at, submit, sync
+from tests.seconding import WHY
 
 pytestmark = pytest.mark.django_db
 
@@ -79,7 +80,7 @@ def test_a_hundred_jobs_are_shown_as_they_are_taken_and_only_move_up(
     for turn in range(3):
         taken_back = set(draw.sample(list(fair), 5))
         for pk in taken_back:
-            cancel_job(actor=root, job=Job.objects.get(pk=pk), now=at(202 + turn))
+            cancel_job(actor=root, reason=WHY, job=Job.objects.get(pk=pk), now=at(202 + turn))
         assert look(cluster, scheduler, 202.4 + turn) == 0
         now_fair = check_line(root, cluster.pool, 202.6 + turn)
         check_causes(fair, now_fair, since=202 + turn)
@@ -94,7 +95,7 @@ def test_a_hundred_jobs_are_shown_as_they_are_taken_and_only_move_up(
     assert sorted(before) == sorted(fair) and list(before) != list(fair)
     for turn in range(3):
         for pk in draw.sample(list(before), 5):
-            cancel_job(actor=root, job=Job.objects.get(pk=pk), now=at(210 + 100 * turn))
+            cancel_job(actor=root, reason=WHY, job=Job.objects.get(pk=pk), now=at(210 + 100 * turn))
         assert look(cluster, scheduler, 220 + 100 * turn) == 0
         after = check_line(root, cluster.pool, 230 + 100 * turn)
         assert len(after) == len(before) - 5

@@ -80,7 +80,7 @@ def test_an_array_from_its_page_to_the_second_persons_word(array, lead, operator
 def test_it_is_refused_with_a_reason_or_taken_back(array, lead, operator):
     first, second = signed_in(lead), signed_in(operator)
     cancel = reverse("sets:cancel", args=[array.pk])
-    first.post(cancel, {"reason": WHY})
+    first.post(cancel, {"reason": WHY, "propose": "1"})
     found = BulkCancel.objects.get()
     decide = reverse("cancels:decide", args=[found.pk])
     unsaid = text(second.post(decide, {"answer": "refuse", "reason": " "}, follow=True))
@@ -89,7 +89,7 @@ def test_it_is_refused_with_a_reason_or_taken_back(array, lead, operator):
     assert "Answer: choose agree, refuse or withdraw. Given: 'x'." in odd
     done = second.post(decide, {"answer": "refuse", "reason": "They are needed."}, follow=True)
     assert "They are needed." in text(done)
-    first.post(cancel, {"reason": WHY})
+    first.post(cancel, {"reason": WHY, "propose": "1"})
     later = reverse("cancels:decide", args=[BulkCancel.objects.first().pk])
     assert second.post(later, {"answer": "withdraw"}).status_code == 403
     assert "Taken back" in text(first.post(later, {"answer": "withdraw"}, follow=True))
@@ -116,7 +116,7 @@ def test_marked_jobs_go_on_with_what_was_marked(root, alice, lead, operator, pro
 
 
 def test_strangers_find_nothing(array, lead, bob, carol):
-    signed_in(lead).post(reverse("sets:cancel", args=[array.pk]), {"reason": WHY})
+    signed_in(lead).post(reverse("sets:cancel", args=[array.pk]), {"reason": WHY, "propose": "1"})
     found = BulkCancel.objects.get()
     for one in (bob, carol):
         client = signed_in(one)
@@ -127,12 +127,13 @@ def test_strangers_find_nothing(array, lead, bob, carol):
     assert reverse("cancels:detail", args=[found.pk]) not in text(signed_in(bob).get(page))
 
 
-def test_a_hundred_need_no_reason(root, alice, lead, project):
+def test_a_hundred_need_a_word_for_their_owner_alone(root, alice, lead, project):
     scenes.build_cluster(root)
     hundred = submit(alice, project, array="0-99").job_set
     client = signed_in(lead)
     assert "Propose" not in text(client.get(reverse("sets:detail", args=[hundred.pk])))
-    done = client.post(reverse("sets:cancel", args=[hundred.pk]), follow=True)
+    sent = {"reason": WHY}
+    done = client.post(reverse("sets:cancel", args=[hundred.pk]), sent, follow=True)
     assert "100 tasks are cancelled" in text(done)
 
 

@@ -8,9 +8,9 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from scheduler.services.changing.by_hand import hold_job
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.inbox import announce, end_announcement
-from scheduler.services.jobs import hold_job
 from scheduler.services.nodes import drain_node
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.pages.job_rows import job_rows
 from scheduler.models import Attempt, Device, Job
-from scheduler.services.jobs import pause_job, release_job
+from scheduler.services.changing.by_hand import pause_job, release_job
 from scheduler.states import EndReason
 from tests import scenes
 from tests.pages.yard import LOG, build_yard

@@ -106,7 +106,7 @@ def test_the_lead_sees_what_idles_with_its_evidence_and_stops_it(
     assert "2 own, 1 free" in page
     assert "Lasts: about" in page
     sleepy = Job.objects.get(name="sleepy")
-    assert client.post(f"/jobs/{sleepy.pk}/cancel/").status_code == 302
+    assert client.post(f"/jobs/{sleepy.pk}/cancel/", {"reason": "idle"}).status_code == 302
     sleepy.refresh_from_db()
     assert sleepy.state == "stopping"
 

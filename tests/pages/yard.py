@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import Project, User
 from scheduler.models import Attempt, Booking, DeviceSample, Job, Pool
 from scheduler.services.bookings import plan_booking
-from scheduler.services.jobs import hold_job
+from scheduler.services.changing.by_hand import hold_job
 from scheduler.services.waits import record_waits
 from scheduler.states import EndReason
 from tests import scenes

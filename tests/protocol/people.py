@@ -11,8 +11,9 @@ from hypothesis.stateful import initialize, rule
 
 from accounts.errors import Conflict, Forbidden, Invalid
 from scheduler.models import Job, Node
+from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.changing.limits import set_time_limit
-from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job, submit_job
+from scheduler.services.jobs import cancel_job, submit_job
 from scheduler.services.nodes import drain_node, resume_node
 from scheduler.spec import SpecInvalid, parse_spec
 from tests.protocol.copies import Copies

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from accounts.models import Project, User
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Node
-from scheduler.services.jobs import release_job
+from scheduler.services.changing.by_hand import release_job
 from scheduler.services.nodes import resume_node
 from scheduler.states import (
     FINAL_JOB_STATES,

@@ -8,7 +8,8 @@ from django.db import transaction
 
 from scheduler.models import Attempt, Job
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
-from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
+from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
+from scheduler.services.jobs import cancel_job
 from scheduler.states import AttemptState, EndReason, JobState
 from tests.protocol.play import Cluster
 

@@ -13,8 +13,8 @@ from scheduler.models import PoolHour, StartForecast
 from scheduler.selectors.forecasts import Accuracy, forecast_accuracy
 from scheduler.selectors.waits.buckets import bucket_of, counted, quantile, seconds_of
 from scheduler.selectors.waits.hours import wait_history
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.history import record_event
-from scheduler.services.jobs import hold_job, release_job
 from scheduler.services.timeline.hours import count_hours
 from tests import scenes
 from tests.scenes import NOON, at, start, submit

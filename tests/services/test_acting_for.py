@@ -10,8 +10,9 @@ from django.utils import timezone
 from accounts.models import AuditEvent, User
 from accounts.services import delegate, invite, revoke_invitation
 from scheduler.services.bookings import cancel_booking, plan_booking
+from scheduler.services.changing.by_hand import hold_job
 from scheduler.services.composing.templates import create_template, retire_template
-from scheduler.services.jobs import cancel_job, hold_job
+from scheduler.services.jobs import cancel_job
 from scheduler.services.kept.pruning import set_retention
 from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.secrets.keeping import delete_secret, set_secret
@@ -20,6 +21,7 @@ from scheduler.services.sharing.budgets import remove_budget, set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
 from tests.scenes import submit
+from tests.seconding import WHY
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -58,9 +60,10 @@ def walk(actor, cluster, root, alice, team, project) -> None:
     booking = plan_booking(actor=actor, owner=project, pool=cluster.pool, nodes=1, **hours)
     cancel_booking(actor=actor, booking=booking)
     job = submit(alice, project, now=now)
-    hold_job(actor=actor, job=job)
-    cancel_job(actor=actor, job=job)
-    cancel_set(actor=actor, job_set=submit(alice, project, now=now, array="0-3").job_set)
+    hold_job(actor=actor, job=job, reason=WHY)
+    cancel_job(actor=actor, job=job, reason=WHY)
+    few = submit(alice, project, now=now, array="0-3").job_set
+    cancel_set(actor=actor, job_set=few, reason=WHY)
     many = submit(alice, project, now=now, array="0-100%4").job_set
     propose_to_cancel_set(actor=actor, job_set=many, reason="They all fail.")
     sent, _ = invite(actor=actor, team=team, email="new@example.org")

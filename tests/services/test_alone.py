@@ -11,10 +11,11 @@ from scheduler.services.bookings import (
     end_booked_jobs,
     plan_booking,
 )
+from scheduler.services.changing.by_hand import pause_job
 from scheduler.services.changing.many import Act, act_on_jobs
 from scheduler.services.errors import Conflict
 from scheduler.services.holding.alone import SecondNeeded, ended_lately
-from scheduler.services.jobs import cancel_job, pause_job
+from scheduler.services.jobs import cancel_job
 from scheduler.services.people.leaving import end_access
 from scheduler.services.seconding.deciding import agree_to_cancel
 from scheduler.services.seconding.proposing import propose_to_cancel_jobs
@@ -43,14 +44,14 @@ def test_marked_jobs_count_those_of_others_that_would_end(cluster, alice, lead, 
     jobs = [submit(alice, project) for _ in range(101)]
     mine = [submit(lead, project) for _ in range(3)]
     with pytest.raises(SecondNeeded):
-        act_on_jobs(actor=lead, jobs=jobs + mine, act=Act.CANCEL)
+        act_on_jobs(actor=lead, reason=WHY, jobs=jobs + mine, act=Act.CANCEL)
     assert not Job.objects.filter(state="cancelled").exists()
-    assert len(act_on_jobs(actor=lead, jobs=jobs, act=Act.HOLD).jobs) == 101
+    assert len(act_on_jobs(actor=lead, reason=WHY, jobs=jobs, act=Act.HOLD).jobs) == 101
     found = propose_to_cancel_jobs(actor=lead, jobs=jobs + mine, reason=WHY)
     assert found.named == 104
     cancel_job(actor=alice, job=jobs.pop())
     jobs = list(Job.objects.filter(pk__in=[one.pk for one in jobs]).select_related("project"))
-    assert len(act_on_jobs(actor=lead, jobs=jobs + mine, act=Act.CANCEL).jobs) == 103
+    assert len(act_on_jobs(actor=lead, reason=WHY, jobs=jobs + mine, act=Act.CANCEL).jobs) == 103
 
 
 def test_small_pieces_within_an_hour_add_up(cluster, alice, lead, operator, project):
@@ -58,15 +59,15 @@ def test_small_pieces_within_an_hour_add_up(cluster, alice, lead, operator, proj
     single = submit(alice, project)
     live = submit(alice, project)
     sync(cluster.node(1), running(start(live, cluster.node(1))))
-    pause_job(actor=lead, job=live, now=NOON)
+    pause_job(actor=lead, reason=WHY, job=live, now=NOON)
     assert ended_lately(lead, now=at(1)) == 0
-    cancel_job(actor=lead, job=live, now=at(1))
+    cancel_job(actor=lead, reason=WHY, job=live, now=at(1))
     for number, piece in enumerate(pieces[:2]):
-        cancel_set(actor=lead, job_set=piece, now=at(10 * number))
-    cancel_job(actor=lead, job=single, now=at(20))
+        cancel_set(actor=lead, reason=WHY, job_set=piece, now=at(10 * number))
+    cancel_job(actor=lead, reason=WHY, job=single, now=at(20))
     assert ended_lately(lead, now=at(21)) == 82
     with pytest.raises(SecondNeeded) as refused:
-        cancel_set(actor=lead, job_set=pieces[2], now=at(30))
+        cancel_set(actor=lead, reason=WHY, job_set=pieces[2], now=at(30))
     assert refused.value.facts == {"jobs": 40, "ended_lately": 82, "alone_at_most": 100}
     assert ended_lately(alice, now=at(30)) == ended_lately(operator, now=at(30)) == 0
     # What two agreed to counts for neither of them.
@@ -92,16 +93,20 @@ def test_ones_own_that_were_agreed_to_give_no_leave_to_end_more(
     attempts = [start(own.tasks.get(array_index=one), cluster.node(1)) for one in range(3)]
     sync(cluster.node(1), *map(running, attempts))
     agree_to_cancel(actor=root, proposal=proposed(operator, own), now=at(1))
-    cancel_set(actor=root, job_set=submit(alice, project, array="0-39").job_set, now=at(2))
+    cancel_set(
+        actor=root, reason=WHY, job_set=submit(alice, project, array="0-39").job_set, now=at(2)
+    )
     assert ended_lately(root, now=at(3)) == 40
 
 
 def test_the_hundred_and_first_single_job_needs_a_second_person(cluster, alice, lead, project):
-    cancel_set(actor=lead, job_set=submit(alice, project, array="0-99").job_set, now=NOON)
+    cancel_set(
+        actor=lead, reason=WHY, job_set=submit(alice, project, array="0-99").job_set, now=NOON
+    )
     job = submit(alice, project)
     with pytest.raises(SecondNeeded):
-        cancel_job(actor=lead, job=job, now=at(1))
-    cancel_job(actor=lead, job=submit(lead, project), now=at(1))
+        cancel_job(actor=lead, reason=WHY, job=job, now=at(1))
+    cancel_job(actor=lead, reason=WHY, job=submit(lead, project), now=at(1))
     found = propose_to_cancel_jobs(actor=lead, jobs=[job], reason=WHY, now=at(2))
     assert agree_to_cancel(actor=alice, proposal=found, now=at(3)).ended == 1
 
@@ -156,7 +161,9 @@ def test_a_booking_given_back_counts_what_ended_before_and_is_counted(
 ):
     submit(alice, project, array="0-39", booking=str(booking.pk))
     submit(lead, project, booking=str(booking.pk))
-    cancel_set(actor=lead, job_set=submit(alice, project, array="0-69").job_set, now=at(1))
+    cancel_set(
+        actor=lead, reason=WHY, job_set=submit(alice, project, array="0-69").job_set, now=at(1)
+    )
     with pytest.raises(SecondNeeded) as refused:
         cancel_booking(actor=lead, booking=booking, now=at(2))
     assert refused.value.facts == {"jobs": 40, "ended_lately": 70, "alone_at_most": 100}
@@ -166,7 +173,10 @@ def test_a_booking_given_back_counts_what_ended_before_and_is_counted(
     assert ended_lately(lead, now=at(HOUR + 2)) == 40
     with pytest.raises(SecondNeeded):
         cancel_set(
-            actor=lead, job_set=submit(alice, project, array="0-60").job_set, now=at(HOUR + 3)
+            actor=lead,
+            reason=WHY,
+            job_set=submit(alice, project, array="0-60").job_set,
+            now=at(HOUR + 3),
         )
     # The scheduler ends them, and nobody is counted for them again.
     end_booked_jobs(now=at(HOUR + 4))

@@ -10,7 +10,8 @@ import pytest
 from accounts.models import AuditEvent, User
 from scheduler.models import Account, Device, NodeToken, Quota
 from scheduler.services import queues
-from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
+from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
+from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes import drain_node, issue_node_token, resume_node
 from scheduler.services.nodes.devices.by_hand import act_on_device
 from scheduler.services.sets import cancel_set
@@ -22,6 +23,7 @@ from scheduler.services.sites.places import label_node, place_node
 from scheduler.services.sites.windows import cancel_window, plan_window
 from tests import scenes
 from tests.scenes import at, start, submit
+from tests.seconding import WHY
 
 pytestmark = pytest.mark.django_db
 
@@ -122,19 +124,21 @@ def test_only_what_others_do_to_a_job_is_on_record(cluster, alice, lead, project
     job = submit(alice, project)
     assert not told_by(lambda: hold_job(actor=alice, job=job))
     assert not told_by(lambda: release_job(actor=alice, job=job))
-    (event,) = told_by(lambda: hold_job(actor=lead, job=job))
+    (event,) = told_by(lambda: hold_job(actor=lead, reason=WHY, job=job))
     assert (event.action, event.team_id) == ("job.held", project.team_id)
-    assert json.loads(event.after) == {"state": "held"}
+    assert (json.loads(event.after), event.reason) == ({"state": "held"}, WHY)
     assert actions(told_by(lambda: release_job(actor=lead, job=job))) == ["job.released"]
     start(job, cluster.node(1))
     job.refresh_from_db()
-    assert actions(told_by(lambda: pause_job(actor=lead, job=job))) == ["job.stop_requested"]
+    (event,) = told_by(lambda: pause_job(actor=lead, job=job, reason=WHY))
+    assert (event.action, event.reason) == ("job.stop_requested", WHY)
     other = submit(alice, project)
-    assert actions(told_by(lambda: cancel_job(actor=lead, job=other))) == ["job.cancelled"]
+    (event,) = told_by(lambda: cancel_job(actor=lead, job=other, reason=WHY))
+    assert (event.action, event.reason) == ("job.cancelled", WHY)
 
 
 def test_an_array_is_on_record_as_a_whole(cluster, alice, lead, project):
     owner: User = alice
     job = submit(owner, project, array={"range": "0-4"})
-    (event,) = told_by(lambda: cancel_set(actor=lead, job_set=job.job_set))
+    (event,) = told_by(lambda: cancel_set(actor=lead, reason=WHY, job_set=job.job_set))
     assert json.loads(event.after) == {"waiting_tasks": 5}

@@ -24,6 +24,7 @@ from tests import scenes
 from tests.locks import wait_until_it_waits_or_ends, wait_until_somebody_waits
 from tests.requesting import ask
 from tests.scenes import at, ended, running, start, submit, sync
+from tests.seconding import WHY
 
 pytestmark = [
     pytest.mark.postgres,
@@ -180,7 +181,7 @@ def test_of_two_last_tasks_that_end_at_once_the_second_tells_of_the_array(
 
     other = threading.Thread(target=end_the_other)
     with transaction.atomic():
-        cancel_job(actor=lead, job=tasks[0], now=at(61))
+        cancel_job(actor=lead, reason=WHY, job=tasks[0], now=at(61))
         other.start()
         wait_until_somebody_waits()
     other.join()

@@ -19,6 +19,7 @@ from scheduler.services.sets import cancel_set
 from scheduler.states import EndReason, NoticeKind
 from tests import requesting
 from tests.scenes import at, build_cluster, ended, running, start, submit, sync
+from tests.seconding import WHY
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +58,7 @@ class TestJobs:
     def test_what_one_did_oneself_is_no_news(self, cluster, alice, lead, project):
         mine, theirs = submit(alice, project), submit(alice, project, name="theirs")
         cancel_job(actor=alice, job=mine)
-        cancel_job(actor=lead, job=theirs)
+        cancel_job(actor=lead, reason=WHY, job=theirs)
         assert told(alice) == [("job_cancelled", "theirs was cancelled")]
 
     def test_a_namesake_is_somebody_else(self, cluster, alice, lead, project):
@@ -69,7 +70,7 @@ class TestJobs:
             attempt = start(runs, cluster.node(1))
             sync(cluster.node(1), running(attempt), now=at(1))
             for job in (waiting, runs):
-                cancel_job(actor=actor, job=job, now=at(2))
+                cancel_job(actor=actor, job=job, reason=WHY, now=at(2))
             gone = ended(attempt, reason=EndReason.EXIT_CODE, exit_code=143)
             sync(cluster.node(1), gone, now=at(3))
         kinds = {kind for kind, _ in told(alice)}
@@ -94,7 +95,7 @@ class TestJobs:
     def test_nothing_is_told_of_what_did_not_happen(self, cluster, alice, lead, project):
         job = submit(alice, project)
         with transaction.atomic():
-            cancel_job(actor=lead, job=job)
+            cancel_job(actor=lead, reason=WHY, job=job)
             transaction.set_rollback(True)
         assert told(alice) == []
 

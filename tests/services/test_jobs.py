@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Job
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.errors import Conflict, Forbidden, IdempotencyConflict, StaleVersion
-from scheduler.services.jobs import cancel_job, hold_job, release_job, submit_job
+from scheduler.services.jobs import cancel_job, submit_job
 from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import JobState
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync
+from tests.seconding import WHY
 
 pytestmark = pytest.mark.django_db
 
@@ -123,18 +125,18 @@ def test_strangers_and_mates_cannot_cancel_but_lead_and_operator_can(
     job = submit(alice, project)
     with pytest.raises(Forbidden):
         cancel_job(actor=bob, job=job)
-    held = hold_job(actor=lead, job=job)
+    held = hold_job(actor=lead, reason=WHY, job=job)
     assert held.wait_reason == "held_by_user"
     release_job(actor=alice, job=job)
-    assert cancel_job(actor=operator, job=job).end_reason == "cancelled_by_admin"
+    assert cancel_job(actor=operator, reason=WHY, job=job).end_reason == "cancelled_by_admin"
 
 
 def test_what_an_operator_holds_only_an_operator_releases(cluster, alice, operator, project):
     job = submit(alice, project)
-    hold_job(actor=operator, job=job)
+    hold_job(actor=operator, reason=WHY, job=job)
     with pytest.raises(Forbidden):
         release_job(actor=alice, job=job)
-    assert release_job(actor=operator, job=job).state == JobState.QUEUED
+    assert release_job(actor=operator, reason=WHY, job=job).state == JobState.QUEUED
 
 
 def test_hold_needs_a_queued_job(cluster, alice, project):

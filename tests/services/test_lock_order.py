@@ -27,6 +27,7 @@ from scheduler.states import WaitReason
 from tests import scenes
 from tests.locks import wait_until_somebody_waits
 from tests.scenes import NOON, at, ended, running, start, submit, sync
+from tests.seconding import WHY
 
 pytestmark = [
     pytest.mark.postgres,
@@ -76,8 +77,10 @@ def array(root, alice, lead, project):
 
 
 ENDS = {
-    "the array": lambda array, root: cancel_set(actor=root, job_set=array),
-    "its last task": lambda array, root: cancel_job(actor=root, job=array.tasks.get(array_index=9)),
+    "the array": lambda array, root: cancel_set(actor=root, reason=WHY, job_set=array),
+    "its last task": lambda array, root: cancel_job(
+        actor=root, reason=WHY, job=array.tasks.get(array_index=9)
+    ),
     "all of who leaves": lambda array, root: end_access(
         actor=root, user=array.owner, reason="left", cancel_jobs=True
     ),

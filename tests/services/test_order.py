@@ -8,8 +8,9 @@ from scheduler.loop.reaping import reap
 from scheduler.models import Dependency, Job, JobEvent
 from scheduler.selectors.jobs import job_actions, wait_sentence_of
 from scheduler.services import transitions
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.errors import Conflict
-from scheduler.services.jobs import cancel_job, hold_job, release_job
+from scheduler.services.jobs import cancel_job
 from scheduler.spec import SpecInvalid
 from scheduler.states import EndReason, JobState
 from tests import scenes

@@ -8,13 +8,15 @@ import pytest
 
 from scheduler.models import Allocation, Node
 from scheduler.selectors.jobs import job_actions, shown_state_of
+from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.errors import Conflict, Forbidden, StaleVersion
-from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
+from scheduler.services.jobs import cancel_job
 from scheduler.services.stopping import request_stop
 from scheduler.states import EndReason, wait_sentence
 from scheduler.wire.messages import Checkpoint
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync
+from tests.seconding import WHY
 
 pytestmark = pytest.mark.django_db
 
@@ -77,27 +79,27 @@ def test_an_agent_of_protocol_1_is_told_a_reason_it_knows(cluster, job, attempt,
 
 
 def test_what_an_operator_pauses_only_an_operator_resumes(cluster, job, attempt, alice, operator):
-    pause_job(actor=operator, job=job, now=at(100))
+    pause_job(actor=operator, reason=WHY, job=job, now=at(100))
     stopped(cluster, attempt, job, now=103)
     assert (job.state, job.wait_reason) == ("held", "held_by_admin")
     assert "release" not in job_actions(alice, job)
     assert "release" in job_actions(operator, job)
     with pytest.raises(Forbidden):
         release_job(actor=alice, job=job)
-    assert release_job(actor=operator, job=job).state == "queued"
+    assert release_job(actor=operator, reason=WHY, job=job).state == "queued"
 
 
 def test_an_operators_pause_or_hold_takes_the_place_of_the_users_own(
     cluster, job, attempt, alice, operator
 ):
     pause_job(actor=alice, job=job, now=at(100))
-    pause_job(actor=operator, job=job, now=at(101))
+    pause_job(actor=operator, reason=WHY, job=job, now=at(101))
     pause_job(actor=alice, job=job, now=at(102))  # changes nothing any more
     stopped(cluster, attempt, job, now=103)
     assert (job.state, job.wait_reason) == ("held", "held_by_admin")
-    release_job(actor=operator, job=job, now=at(104))
+    release_job(actor=operator, reason=WHY, job=job, now=at(104))
     hold_job(actor=alice, job=job, now=at(105))
-    hold_job(actor=operator, job=job, now=at(106))
+    hold_job(actor=operator, reason=WHY, job=job, now=at(106))
     job.refresh_from_db()
     assert job.wait_reason == "held_by_admin" and job.wait_facts["who"] == operator.get_full_name()
     with pytest.raises(Forbidden):

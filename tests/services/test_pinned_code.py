@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Attempt, Job, UsageEntry
-from scheduler.services.jobs import pause_job
+from scheduler.services.changing.by_hand import pause_job
 from scheduler.services.stopping import request_stop
 from scheduler.states import EndReason, end_sentence
 from tests import scenes

@@ -15,9 +15,10 @@ from scheduler.models import Attempt, Budget, BudgetHold, BudgetPledge, Job, Sch
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.bulk import submit_jobs
+from scheduler.services.changing.by_hand import hold_job
 from scheduler.services.changing.limits import set_time_limit
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.jobs import cancel_job, hold_job, submit_job
+from scheduler.services.jobs import cancel_job, submit_job
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import EndReason, WaitReason, wait_sentence

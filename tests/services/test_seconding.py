@@ -60,10 +60,10 @@ def test_a_hundred_end_at_once_and_one_more_needs_a_second_person(cluster, alice
     assert refused.value.code == "one_is_enough"
     one_more = submit(alice, project, array="0-100").job_set
     with pytest.raises(SecondNeeded) as refused:
-        cancel_set(actor=lead, job_set=one_more, now=NOON)
+        cancel_set(actor=lead, reason=WHY, job_set=one_more, now=NOON)
     assert refused.value.facts == {"jobs": 101, "ended_lately": 0, "alone_at_most": 100}
     assert left(one_more) == 101
-    assert cancel_set(actor=lead, job_set=hundred, now=NOON) == 100
+    assert cancel_set(actor=lead, reason=WHY, job_set=hundred, now=NOON) == 100
     assert left(hundred) == 0
 
 
@@ -84,7 +84,10 @@ def test_two_people_end_an_array_together_with_both_names(cluster, array, alice,
     states = dict.fromkeys(array.tasks.values_list("state", flat=True))
     assert set(states) == {"stopping", "cancelled"} and left(array) == 1
     task = array.tasks.get(array_index=1)
-    assert (task.end_reason, task.end_facts) == ("cancelled_by_admin", {"who": "Lead and Operator"})
+    assert (task.end_reason, task.end_facts) == (
+        "cancelled_by_admin",
+        {"who": "Lead and Operator", "because": WHY},
+    )
     attempt.refresh_from_db()
     assert (attempt.stop_reason, attempt.stop_actor_name) == (
         "cancelled_by_admin",
@@ -209,7 +212,7 @@ def test_one_proposal_waits_at_a_time(array, lead, operator):
 
 
 def test_it_needs_a_reason_and_somebody_to_agree(array, alice, lead, root, operator):
-    for reason in ("", "  ", "x" * 1001):
+    for reason in ("", "  ", "x" * 201, "two\nlines"):
         with pytest.raises(Invalid) as problem:
             proposed(lead, array, reason=reason)
         assert problem.value.field == "reason"

@@ -17,8 +17,9 @@ from scheduler.selectors.sets import (
     set_views,
     tasks_of,
 )
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.errors import Conflict, Forbidden, NotFound
-from scheduler.services.jobs import hold_job, release_job, submit_job
+from scheduler.services.jobs import submit_job
 from scheduler.services.sets import cancel_set, rerun_failed
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import EndReason

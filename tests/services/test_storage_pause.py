@@ -9,9 +9,9 @@ from django.urls import reverse
 from accounts.services import issue_token
 from scheduler.selectors.jobs import job_actions, wait_sentence_of
 from scheduler.selectors.triage import latest_diagnosis
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.holding.following import overdue
 from scheduler.services.holding.letting_go import release_due
-from scheduler.services.jobs import hold_job, release_job
 from scheduler.states import EndReason, JobState, WaitReason
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync

@@ -17,9 +17,9 @@ from scheduler.loop.loading import load_snapshot
 from scheduler.models import Job
 from scheduler.selectors.queues import queue_rows
 from scheduler.selectors.standing import precedence_of
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.changing.turns import Turn, order_jobs, turn_job
 from scheduler.services.errors import Conflict, Forbidden, Invalid
-from scheduler.services.jobs import hold_job, release_job
 from scheduler.services.sharing.policies import set_policy
 from tests import scenes
 from tests.scenes import at, submit

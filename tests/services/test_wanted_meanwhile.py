@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Device, UsageEntry
-from scheduler.services.jobs import cancel_job, pause_job
+from scheduler.services.changing.by_hand import pause_job
+from scheduler.services.jobs import cancel_job
 from scheduler.states import EndReason, end_sentence
 from scheduler.wire.messages import TroubleReport
 from tests import scenes

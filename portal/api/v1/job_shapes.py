@@ -40,10 +40,12 @@ class Wait(serializers.Serializer[Any]):
 
 
 class End(serializers.Serializer[Any]):
-    """How the latest attempt ended; `failure` is the class that counts; see `triage`."""
+    """How the latest attempt ended; `failure` is the class that counts; see `triage`. `because`:
+    what somebody said who ended or paused it, "" for nothing."""
 
     reason = serializers.CharField()
     sentence = serializers.CharField()
+    because = serializers.CharField(allow_blank=True)
     failure = serializers.CharField()
     exit_code = serializers.IntegerField(allow_null=True)
 
@@ -162,6 +164,7 @@ def show_end(job: Job) -> dict[str, Any] | None:
     return {
         "reason": job.end_reason,
         "sentence": select.end_sentence_of(job),
+        "because": str(job.end_facts.get("because", "")),
         "failure": job.end_facts.get("failure")
         or str(END_RULES[EndReason(job.end_reason)].failure),
         "exit_code": job.exit_code,

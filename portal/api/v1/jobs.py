@@ -39,6 +39,7 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
+from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.composing.templates import submit_again
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 
@@ -236,15 +237,30 @@ class JobByNumber(ApiView):
         return held
 
 
+class WhyBody(serializers.Serializer[Any]):
+    """Why, in one line of at most 200 characters, for the job's owner and whoever may read it.
+    Needed where the job is another's (of a release: where its owner holds it)."""
+
+    reason = serializers.CharField(required=False, allow_blank=True)
+
+
 def _action(name: str, summary: str, service: Callable[..., Job]) -> type[ApiView]:
     class Action(ApiView):
-        @operation(f"jobs_{name}", summary, scope="jobs:write", headers=[IF_MATCH], reply=JobDetail)
+        @operation(
+            f"jobs_{name}",
+            summary,
+            scope="jobs:write",
+            headers=[IF_MATCH],
+            body=WhyBody,
+            reply=JobDetail,
+        )
         def post(self, request: Request, pk: int) -> Response:
+            """422 `reason_needed` without a reason for another's job."""
             version = expected_version(request)
-            body_of(request)
+            sent = body_of(request, WhyBody)
             actor = viewer_of(request)
             job = select.get_visible_job(actor, pk)
-            moved = service(actor=actor, job=job, version=version)
+            moved = service(actor=actor, job=job, version=version, **sent)
             return _with_version(request, select.get_visible_job(actor, moved.pk))
 
     Action.__name__ = f"Job{name.title()}"
@@ -252,10 +268,10 @@ def _action(name: str, summary: str, service: Callable[..., Job]) -> type[ApiVie
 
 
 JobCancel = _action("cancel", "End a job early; ended jobs stay as they are", services.cancel_job)
-JobHold = _action("hold", "Keep a queued job from starting", services.hold_job)
-JobRelease = _action("release", "Let a held job start", services.release_job)
-JobPause = _action("pause", "Save, release the GPUs, hold with its queue age", services.pause_job)
-JobResume = _action("resume", "Let a paused or held job go on", services.release_job)
+JobHold = _action("hold", "Keep a queued job from starting", hold_job)
+JobRelease = _action("release", "Let a held job start", release_job)
+JobPause = _action("pause", "Save, release the GPUs, hold with its queue age", pause_job)
+JobResume = _action("resume", "Let a paused or held job go on", release_job)
 
 
 class JobClone(ApiView):

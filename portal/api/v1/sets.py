@@ -61,7 +61,8 @@ class Cancelled(serializers.Serializer[Any]):
 
 
 class CancelBody(serializers.Serializer[Any]):
-    """Why, where a second person has to agree; not used otherwise."""
+    """Why, in one line of at most 200 characters, for the owner and whoever may read the tasks.
+    Needed where the array is another's."""
 
     reason = serializers.CharField(required=False, allow_blank=True)
 
@@ -105,11 +106,11 @@ class SetCancel(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """202 where these are too many of somebody else for one person: nothing has ended yet, and
         a second person is asked to agree. Without a `reason` that is a 409,
-        `second_person_needed`."""
+        `second_person_needed`, and 422 `reason_needed` where there are fewer."""
         sent, actor = body_of(request, CancelBody), viewer_of(request)
         job_set = select.get_visible_set(actor, pk)
         try:
-            tasks = services.cancel_set(actor=actor, job_set=job_set)
+            tasks = services.cancel_set(actor=actor, job_set=job_set, **sent)
         except SecondNeeded:
             if "reason" not in sent:
                 raise

@@ -10,7 +10,7 @@ from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.output import ago, moment, money, print_json, print_line, print_listed
 from portal.cli.requesting.cancels import say_cancel
-from portal.cli.session import AsJson
+from portal.cli.session import AsJson, Reason, because
 
 app = typer.Typer(help="List arrays; show, cancel or rerun one.", invoke_without_command=True)
 SetNumber = Annotated[int, typer.Argument(min=1, metavar="SET", help="The array's number.")]
@@ -59,14 +59,12 @@ def show_set(number: SetNumber, as_json: AsJson = False) -> None:
 @app.command("cancel")
 def cancel_set(
     number: SetNumber,
-    reason: Annotated[
-        str | None, typer.Option(help="Why, where a second person has to agree.")
-    ] = None,
+    reason: Reason = None,
     as_json: AsJson = False,
 ) -> None:
     """End every task of an array that has not ended, or propose it where that takes two people."""
     with Api(load_config()) as api:
-        done = api.post(f"/sets/{number}/cancel/", {} if reason is None else {"reason": reason})
+        done = api.post(f"/sets/{number}/cancel/", because(reason))
     if as_json:
         print_json(done)
         return

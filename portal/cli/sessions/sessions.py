@@ -14,7 +14,7 @@ from portal.cli.client import Api, Patience
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
 from portal.cli.output import ago, print_json, print_line, print_table, say
-from portal.cli.session import AsJson
+from portal.cli.session import AsJson, Reason, because
 
 app = typer.Typer(
     help="Shells, notebooks and programs of yours on a node, in your browser.",
@@ -123,10 +123,10 @@ def keep(number: Number, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def stop(number: Number, as_json: AsJson = False) -> None:
+def stop(number: Number, reason: Reason = None, as_json: AsJson = False) -> None:
     """End it."""
     with Api(load_config()) as api:
-        job = api.post(f"/jobs/{number}/cancel/", {})
+        job = api.post(f"/jobs/{number}/cancel/", because(reason))
     if as_json:
         print_json(job)
         return

@@ -45,7 +45,8 @@ def pressed(sent: QueryDict, version: TemplateVersion | None, offer: Offer) -> Q
 
 
 def replaceable(viewer: User, form: JobForm) -> Job | None:
-    """The job that was cloned, where it still waits and the viewer may cancel it."""
+    """The viewer's own job that was cloned, where it still waits and they may cancel it; another's
+    is cancelled on its own page, with a word for its owner."""
     if form.cloned_number is None:
         return None
     try:
@@ -53,7 +54,8 @@ def replaceable(viewer: User, form: JobForm) -> Job | None:
     except NotFound:
         return None
     is_alone = job.state in WAITING_JOB_STATES and job.job_set_id is None
-    return job if is_alone and "cancel" in job_actions(viewer, job) else None
+    is_own = job.owner_id == viewer.pk
+    return job if is_alone and is_own and "cancel" in job_actions(viewer, job) else None
 
 
 def _fixed(

@@ -12,10 +12,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.pages.access import page, viewer_of
+from portal.pages.changing.reasons import reason_in
 from portal.pages.seconding import done_or_proposed
 from scheduler.models import BulkCancel
 from scheduler.selectors.jobs import get_visible_jobs
-from scheduler.services.changing.many import MOST_JOBS, Act, Done, act_on_jobs
+from scheduler.services.changing.many import MOST_JOBS, Act, Done, act_on_jobs, reason_wanted
 from scheduler.services.seconding.proposing import propose_to_cancel_jobs
 
 # More than so many are acted on only after their number was typed.
@@ -35,8 +36,8 @@ _NOT_KEPT = frozenset({"part", "top"})
 
 @page("POST")
 def jobs_marked(request: HttpRequest) -> HttpResponseBase:
-    """`act` on each `job`, or compare them; above ten a page asks for their number first, and a
-    cancel of too many of others asks a second person."""
+    """`act` on each `job`, or compare them; above ten a page asks for their number first, for
+    others' it asks why, and a cancel of too many of others asks a second person."""
     viewer, sent = viewer_of(request), request.POST
     pairs = parse_qsl(sent.get("query", "")[:4000])
     query = urlencode([pair for pair in pairs if pair[0] not in _NOT_KEPT])
@@ -59,11 +60,14 @@ def jobs_marked(request: HttpRequest) -> HttpResponseBase:
             "back": back,
             "key": uuid.uuid4().hex,
             "problem": "typed" in sent,
+            "asks_why": reason_wanted(viewer, jobs, act),
+            "reason": reason_in(request),
         }
         return render(request, "jobs/answers/marked.html", context)
 
     def do() -> str:
-        found = act_on_jobs(actor=viewer, jobs=jobs, act=act, key=sent.get("key", "")[:64])
+        key, why = sent.get("key", "")[:64], reason_in(request)
+        found = act_on_jobs(actor=viewer, jobs=jobs, act=act, key=key, reason=why)
         _say_refused(request, found)
         count = len(found.jobs)
         return f"{count} job{'' if count == 1 else 's'} {WORDS[act][1]}." if count else ""
@@ -71,7 +75,9 @@ def jobs_marked(request: HttpRequest) -> HttpResponseBase:
     def propose(reason: str) -> BulkCancel:
         return propose_to_cancel_jobs(actor=viewer, jobs=jobs, reason=reason)
 
-    return done_or_proposed(request, do, propose, back)
+    count = len(jobs)
+    verb = f"{WORDS[act][0]} {count} job{'' if count == 1 else 's'}"
+    return done_or_proposed(request, do, propose, back, verb=verb)
 
 
 def _say_refused(request: HttpRequest, found: Done) -> None:

@@ -11,11 +11,11 @@ from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.requesting.cancels import get_visible_cancel, jobs_named, left_of
 from scheduler.services.seconding.deciding import (
+    MOST_SAID,
     agree_to_cancel,
     refuse_to_cancel,
     withdraw_cancel,
 )
-from scheduler.services.seconding.proposing import MAX_REASON
 from scheduler.states.seconding import ALONE_AT_MOST
 
 # The answer stands below them on a narrow page.
@@ -33,7 +33,7 @@ def cancel_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "left": left_of(viewer, seen.proposal),
         "rows": leaf_of(request, jobs_named(viewer, seen.proposal), "page", size=_JOBS_A_PAGE),
         "alone_at_most": ALONE_AT_MOST,
-        "most": MAX_REASON,
+        "most": MOST_SAID,
         "now": now,
     }
     return render(request, "requests/cancel.html", context)

@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from accounts.errors import Conflict
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.changing.reasons import reason_in
 from portal.pages.seconding import done_or_proposed
 from scheduler.conf import load_conf
 from scheduler.models import BulkCancel
@@ -81,10 +82,10 @@ def session_stop(request: HttpRequest, pk: int) -> HttpResponseBase:
     session = get_visible_session(viewer, pk)
 
     def act() -> str:
-        cancel_job(actor=viewer, job=session.job)
+        cancel_job(actor=viewer, job=session.job, reason=reason_in(request))
         return f"Session {pk} is being stopped."
 
     def propose(reason: str) -> BulkCancel:
         return propose_to_cancel_jobs(actor=viewer, jobs=[session.job], reason=reason)
 
-    return done_or_proposed(request, act, propose, "sessions:detail", pk)
+    return done_or_proposed(request, act, propose, "sessions:detail", pk, verb=f"Stop session {pk}")

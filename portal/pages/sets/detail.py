@@ -10,6 +10,7 @@ from accounts.errors import Conflict
 from accounts.models import User
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, said_and_back, viewer_of
+from portal.pages.changing.reasons import reason_in
 from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
 from portal.pages.seconding import done_or_proposed
@@ -79,7 +80,7 @@ def set_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
     job_set = get_visible_set(viewer, pk)
 
     def act() -> str:
-        tasks = cancel_set(actor=viewer, job_set=job_set)
+        tasks = cancel_set(actor=viewer, job_set=job_set, reason=reason_in(request))
         if not tasks:
             return f"All tasks of set {pk} had ended before."
         return f"Set {pk}: {tasks} tasks are cancelled or have time to save their work."
@@ -87,7 +88,7 @@ def set_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
     def propose(reason: str) -> BulkCancel:
         return propose_to_cancel_set(actor=viewer, job_set=job_set, reason=reason)
 
-    return done_or_proposed(request, act, propose, "sets:detail", pk)
+    return done_or_proposed(request, act, propose, "sets:detail", pk, verb=f"Cancel set {pk}")
 
 
 @page("POST")

@@ -13,10 +13,12 @@ from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import clone_document
 from scheduler.selectors.requesting.parties import may_end, parties_of
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.composing.templates import submit_again
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.holding.alone import refuse_alone
-from scheduler.services.jobs import end_job, hold_job, release_job
+from scheduler.services.holding.reasons import ReasonNeeded, is_held_by_owner, written
+from scheduler.services.jobs import end_job
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES
 
@@ -40,16 +42,20 @@ class Done:
     refused: tuple[tuple[Job, str], ...]
 
 
-def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") -> Done:
-    """Cancel, hold, release, or run again; raises Invalid for more than MOST_JOBS, and SecondNeeded
-    for a cancel of too many jobs of others.
+def act_on_jobs(
+    *, actor: User, jobs: Sequence[Job], act: Act, key: str = "", reason: str = ""
+) -> Done:
+    """Cancel, hold, release, or run again; raises Invalid for more than MOST_JOBS, SecondNeeded for
+    a cancel of too many jobs of others, and ReasonNeeded as soon as one of them would need it.
 
     With a `key` a repeated call runs nothing again a second time.
     """
     if len(jobs) > MOST_JOBS:
         raise Invalid(f"Mark at most {MOST_JOBS} jobs at once.", field="job")
     if act is Act.CANCEL:
-        refuse_alone(actor, _ended_of_others(actor, jobs), now=timezone.now())
+        refuse_alone(actor, len(_open_of_others(actor, jobs)), now=timezone.now())
+    if not (said := written(reason)) and reason_wanted(actor, jobs, act):
+        raise ReasonNeeded("Some of these jobs are somebody else's")
     done: list[Job] = []
     refused: list[tuple[Job, str]] = []
     for job in jobs:
@@ -57,7 +63,7 @@ def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") ->
             if act is Act.RERUN:
                 done.append(_rerun(actor, job, key and f"{key}:{job.pk}"))
             else:
-                done.append(_ACTS[act](actor=actor, job=job))
+                done.append(_ACTS[act](actor=actor, job=job, reason=said))
         except DomainError as error:
             refused.append((job, error.detail))
         except SpecInvalid as error:
@@ -66,20 +72,29 @@ def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") ->
     return Done(tuple(done), tuple(refused))
 
 
-def _cancel(*, actor: User, job: Job) -> Job:
+def reason_wanted(actor: User, jobs: Sequence[Job], act: Act) -> bool:
+    """Whether what is done needs a reason, because some of the jobs are another's."""
+    if act is Act.RERUN:
+        return False
+    found = _open_of_others(actor, jobs)
+    return any(map(is_held_by_owner, found)) if act is Act.RELEASE else bool(found)
+
+
+def _cancel(*, actor: User, job: Job, reason: str) -> Job:
     if job.state in FINAL_JOB_STATES:
         raise Conflict("It has ended.")
-    return end_job(actor=actor, job=job)
+    return end_job(actor=actor, job=job, reason=reason)
 
 
-def _ended_of_others(actor: User, jobs: Sequence[Job]) -> int:
-    """How many of these belong to others and would end."""
-    return sum(
-        job.owner_id != actor.pk
+def _open_of_others(actor: User, jobs: Sequence[Job]) -> list[Job]:
+    """Those that belong to others, have not ended, and that the actor might end."""
+    return [
+        job
+        for job in jobs
+        if job.owner_id != actor.pk
         and job.state not in FINAL_JOB_STATES
         and may_end(actor, parties_of([job]))
-        for job in jobs
-    )
+    ]
 
 
 def _rerun(actor: User, job: Job, key: str) -> Job:

@@ -69,8 +69,10 @@ def move_held(
     *,
     now: datetime,
     actor: User | None = None,
+    because: str = "",
 ) -> bool:
-    """Held jobs, locked by the caller, as their common obstacle wants it; False: all as it was.
+    """Held jobs, locked by the caller, as their common obstacle wants it, and `because` the actor
+    said so; False: all as it was.
 
     Equals `move_job` in a loop, with a statement for all and one for their events.
     """
@@ -85,6 +87,7 @@ def move_held(
     kind, to, fields = _what_becomes(obstacle, now)
     locked = Job.objects.filter(pk__in=[job.pk for job in jobs], state=JobState.HELD)
     came_from = {job.pk: job.wait_reason for job in jobs}
+    word = {"because": because} if because else {}
     if to is JobState.QUEUED:
         # Who waited for its own dependencies or begin time has not waited for room.
         locked.filter(wait_reason__in=_NOT_IN_LINE).update(queued_at=now, yielded_from=None)
@@ -98,14 +101,14 @@ def move_held(
             kind=kind,
             from_state=JobState.HELD,
             to_state=to if to is not JobState.HELD else "",
-            detail={"waited": came_from[job.pk], **(obstacle.facts if obstacle else {})},
+            detail={"waited": came_from[job.pk], **(obstacle.facts if obstacle else {}), **word},
         )
         for job in jobs
     )
     for job in jobs:
         job.state = to
         tell_of_job(job)
-        audit_act_on(job, kind, now=now, actor=actor)
+        audit_act_on(job, kind, now=now, actor=actor, detail=word)
     if to is JobState.CANCELLED:
         give_back([job.pk for job in jobs])
         _tell_owners(jobs, fields["end_reason"], fields["end_facts"], now)
@@ -120,10 +123,12 @@ def cancel_waiting(
     now: datetime,
     actor: User | None = None,
 ) -> None:
-    """End waiting jobs, locked by the caller, for one reason; equals `move_job` in a loop.
+    """End waiting jobs, locked by the caller, for one reason; equals `move_job` in a loop. Of the
+    facts their history has what somebody said (`because`).
 
     Those who wait for them are the caller's to let go.
     """
+    word = {name: facts[name] for name in ("because",) if facts.get(name)}
     Job.objects.filter(pk__in=[job.pk for job in jobs], state__in=WAITING_JOB_STATES).update(
         state=JobState.CANCELLED,
         version=F("version") + 1,
@@ -141,6 +146,7 @@ def cancel_waiting(
             kind="cancelled",
             from_state=job.state,
             to_state=JobState.CANCELLED,
+            detail=dict(word),
         )
         for job in jobs
     )

@@ -1,6 +1,7 @@
 """What the owners of jobs are told: ends, failures, and what had to give way.
 
-Of an array the first failure and the end of the whole are told, not each of its tasks.
+Of an array the first failure, the end of the whole, and what another person cancels with one word
+are told, not each of its tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import datetime
 from django.db.models import Count, Q
 
 from scheduler.models import Job
+from scheduler.services.inbox.holds import word_key
 from scheduler.services.inbox.telling import News, tell
 from scheduler.states import (
     FINAL_JOB_STATES,
@@ -71,7 +73,25 @@ def _is_cancelled_by_its_owner(job: Job) -> bool:
     return is_cancelled and is_by_people and job.end_facts.get("who_id") == job.owner_id
 
 
+def _tasks_cancelled(jobs: Sequence[Job]) -> Iterator[News]:
+    """Tasks that another person cancelled, once for all of an array with the same word."""
+    for job in jobs:
+        if job.state != JobState.CANCELLED or not job.end_facts.get("because"):
+            continue
+        if not _is_cancelled_by_its_owner(job):
+            yield News(
+                person_id=job.owner_id,
+                kind=NoticeKind.JOB_CANCELLED,
+                subject=f"set:{job.job_set_id}",
+                title=f"{job.name}: tasks were cancelled",
+                text=_why(job),
+                path=f"/sets/{job.job_set_id}/",
+                key=f"set:{job.job_set_id}:cancelled:{word_key(job.end_facts)}",
+            )
+
+
 def _sets(jobs: Sequence[Job]) -> Iterator[News]:
+    yield from _tasks_cancelled(jobs)
     ended = {
         job.job_set_id: job
         for job in jobs

@@ -18,8 +18,10 @@ _TITLES: Mapping[str, str] = {
     NoticeKind.REQUEST_WAITING: "A request waits for a decision",
     NoticeKind.REQUEST_DECIDED: "A request was answered",
 }
-# Their texts say who cancelled, paused or decided.
-_NAMING = frozenset({*_TITLES, NoticeKind.JOB_CANCELLED, NoticeKind.JOB_PREEMPTED})
+# Their texts say who cancelled, held, paused or decided, and why.
+_NAMING = frozenset(
+    {*_TITLES, NoticeKind.JOB_CANCELLED, NoticeKind.JOB_PREEMPTED, NoticeKind.JOB_HELD}
+)
 
 
 def since_now(now: datetime) -> datetime:

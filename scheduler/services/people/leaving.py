@@ -16,6 +16,7 @@ from scheduler.models import BulkCancel, Job, SessionPass
 from scheduler.services.holding.alone import SecondNeeded, refuse_alone
 from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
+from scheduler.services.holding.reasons import by_whom, written
 from scheduler.services.jobs import end_job
 from scheduler.services.seconding.proposing import propose_to_cancel_of
 from scheduler.states import FINAL_JOB_STATES, EndReason
@@ -36,10 +37,12 @@ def end_access(
     *, actor: User, user: User, reason: str, cancel_jobs: bool, now: datetime | None = None
 ) -> Left:
     """As `deactivate_person`, and the ways into their sessions; with `cancel_jobs` what they have
-    waiting is cancelled together, and what runs is asked to stop, job by job. More than one person
-    may end alone are proposed to a second one with the same reason; raises Conflict, and the access
-    has not ended, where there is none."""
+    waiting is cancelled together, and what runs is asked to stop, job by job; who may read these
+    jobs reads the reason then, which is one of a job (or Invalid). More than one person may end
+    alone are proposed to a second one with the same reason; raises Conflict, and the access has not
+    ended, where there is none."""
     now = now or timezone.now()
+    said = written(reason) if cancel_jobs else ""
     theirs = Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES)
     with transaction.atomic():
         ended = deactivate_person(actor=actor, user=user, reason=reason, now=now)
@@ -52,11 +55,11 @@ def end_access(
                 return Left(ended, 0, 0, asked)
     if not cancel_jobs:
         return Left(ended, 0, 0)
-    cancelled = _cancel_waiting(actor, user, reason, now)
+    cancelled = _cancel_waiting(actor, user, said, now)
     refused = 0
     for job in theirs:
         try:
-            end_job(actor=actor, job=job, now=now)
+            end_job(actor=actor, job=job, reason=said, now=now)
             cancelled += 1
         except DomainError:
             refused += 1
@@ -64,12 +67,12 @@ def end_access(
 
 
 @transaction.atomic
-def _cancel_waiting(actor: User, user: User, reason: str, now: datetime) -> int:
+def _cancel_waiting(actor: User, user: User, said: str, now: datetime) -> int:
     """What has not started goes first and at once, so that none of it starts meanwhile."""
     waiting = locked_waiting(Job.objects.filter(owner=user))
-    facts = {"who": actor.get_full_name()}
-    cancel_waiting(waiting, reason=EndReason.CANCELLED_BY_ADMIN, facts=facts, now=now, actor=actor)
+    end, facts = EndReason.CANCELLED_BY_ADMIN, by_whom(actor, said)
+    cancel_waiting(waiting, reason=end, facts=facts, now=now, actor=actor)
     after = {"waiting_jobs": len(waiting)}
-    record(actor, "person.cancel_jobs", user, after=after, reason=reason, now=now)
+    record(actor, "person.cancel_jobs", user, after=after, reason=said, now=now)
     reconsider(followers_of(waiting), now=now)
     return len(waiting)

@@ -15,11 +15,11 @@ from scheduler.selectors.requesting.parties import ended_for, may_end, parties_n
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.seconding.ending import end_named
-from scheduler.services.seconding.proposing import MAX_REASON
 from scheduler.services.seconding.rights import require_person
 from scheduler.states import NoticeKind
 from scheduler.states.seconding import CancelOutcome
 
+MOST_SAID = 1000
 _TRIES = 3
 _DONE_WORDS = {
     CancelOutcome.AGREED: "Somebody has agreed to it already",
@@ -84,8 +84,8 @@ def refuse_to_cancel(
     _require_waiting(found, now)
     giver = _require_second(actor, found)
     reason = " ".join(reason.split())
-    if not reason or len(reason) > MAX_REASON:
-        raise Invalid(f"Say why not, in at most {MAX_REASON} characters.", field="reason")
+    if not reason or len(reason) > MOST_SAID:
+        raise Invalid(f"Say why not, in at most {MOST_SAID} characters.", field="reason")
     _close(found, CancelOutcome.REFUSED, actor, now, said=reason)
     after = {"proposed_by": found.proposed_by.username, "refused_by": actor.username}
     _record(actor, "refuse", found, after, giver, reason, now)

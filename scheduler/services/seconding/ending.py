@@ -33,7 +33,8 @@ class EndedNow:
 
 
 def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
-    """End them; call it in one transaction, under the proposal's row lock.
+    """End them for the reason it was proposed with; call it in one transaction, under the
+    proposal's row lock.
 
     Rows are locked in the order in which everybody locks them: attempts, sets, jobs,
     nodes. Raises Conflict `try_again` where one of them was started between the first and the
@@ -73,10 +74,12 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
                 now=now,
                 actor=second,
                 who=names[:_MAX_NAMES],
+                because=proposal.reason,
             )
             transitions.tell_of_job(job)
+    facts = {"who": names, "because": proposal.reason}
     for reason, group in _by_reason(second, waiting).items():
-        cancel_waiting(group, reason=reason, facts={"who": names}, now=now, actor=second)
+        cancel_waiting(group, reason=reason, facts=facts, now=now, actor=second)
     reconsider(followers_of(waiting), now=now)
     return EndedNow(len(waiting), len(live), noted)
 

@@ -15,14 +15,13 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import BulkCancel, Job, JobSet
 from scheduler.selectors.requesting.parties import Parties, ended_for, may_end, parties_of
-from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import ended_lately
+from scheduler.services.holding.reasons import ReasonNeeded, written
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.seconding.rights import require_person, who_may_second
 from scheduler.states import FINAL_JOB_STATES, NoticeKind
 from scheduler.states.seconding import ALONE_AT_MOST, PROPOSED_FOR, CancelOutcome
-
-MAX_REASON = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ def propose_to_cancel_jobs(
     """That these jobs end, as far as they have not and the actor might end them.
 
     Who proposes the same again gets the same proposal. Raises Forbidden for accounts of programs
-    and where the actor may end none, Invalid without a reason, Conflict where one person is enough,
-    where somebody else has proposed the same, and where nobody could agree.
+    and where the actor may end none, ReasonNeeded without a reason, Conflict where one person is
+    enough, where somebody else has proposed the same, and where nobody could agree.
     """
     left = [one for one in jobs if one.state not in FINAL_JOB_STATES]
     may = [one for one in left if may_end(actor, parties_of([one]))]
@@ -83,10 +82,8 @@ def _propose(
     parties = parties_of(jobs)
     if jobs and not may_end(actor, parties):
         raise Forbidden("Only the owner, a team lead or an operator may do this.")
-    reason = " ".join(reason.split())
-    if not reason or len(reason) > MAX_REASON:
-        words = f"Say why these jobs should end, in at most {MAX_REASON} characters: a second "
-        raise Invalid(f"{words}person is asked to agree.", field="reason")
+    if not (reason := written(reason)):
+        raise ReasonNeeded("A second person is asked to agree")
     _refuse_if_one_is_enough(actor, jobs, now)
     people = who_may_second(parties, actor)
     if not people:
