@@ -38,28 +38,32 @@ def request_stop(
     """
     if attempt.state == AttemptState.ENDED:
         return False
-    by = actor.pk if actor and not who else None  # two who ask together are none of them
+    # Two who ask together are none of them.
+    behind = _behind(actor.pk if actor and not who else None, because)
     who = who or (actor.get_full_name() if actor else str((facts or {}).get("given_back_to", "")))
     if attempt.state == AttemptState.STOPPING:
-        return _override(attempt, reason, who, actor, _behind(by, because), now)
+        return _override(attempt, reason, who, actor, behind, now)
     moved = transitions.move_attempt(
         attempt,
         AttemptState.STOPPING,
         now=now,
         stop_reason=reason,
         stop_actor_name=who,
-        stop_facts={
-            **(said or {}),
-            **_behind(by, because),
-            **_at_fault(reason, because_of),
-        }
-        or None,
+        stop_facts={**(said or {}), **behind, **_at_fault(reason, because_of)} or None,
         stopping_at=now,
         stopped_for=make_room_for,
     )
     if not moved:
         return False
     more = {**(facts or {}), **(said or {}), **_whom(because_of, make_room_for), **_word(because)}
+    _move_its_job(attempt, actor, {"attempt": attempt.number, "reason": reason, **more}, now)
+    transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
+    return True
+
+
+def _move_its_job(
+    attempt: Attempt, actor: User | None, detail: Mapping[str, object], now: datetime
+) -> None:
     if attempt.job.state in (JobState.STARTING, JobState.RUNNING):
         transitions.move_job(
             attempt.job,
@@ -68,10 +72,8 @@ def request_stop(
             kind="stop_requested",
             actor=actor,
             attempt=attempt,
-            detail={"attempt": attempt.number, "reason": reason, **more},
+            detail=detail,
         )
-    transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
-    return True
 
 
 def weight_of(reason: str) -> int:

@@ -54,10 +54,11 @@ def furnish(stack: LiveStack) -> dict[str, int | str]:
 
 def clear(stack: LiveStack, things: Things) -> None:
     """End what still runs or waits."""
+    why = {"reason": "The look at the pages is over."}
     with stack.api("admin") as api:
         for name in ("waiting", "session"):
-            api.post(f"/jobs/{things[name]}/cancel/")
-        api.post(f"/sets/{things['set']}/cancel/")
+            api.post(f"/jobs/{things[name]}/cancel/", json=why).raise_for_status()
+        api.post(f"/sets/{things['set']}/cancel/", json=why)
         api.post(f"/bulk-cancels/{things['cancel']}/agree/")
     stack.wait_for(int(things["session"]))
 

@@ -49,7 +49,6 @@ from scheduler.services.sharing.limits import set_quota  # noqa: E402
 from scheduler.spec import SpecInvalid, parse_spec  # noqa: E402
 from scheduler.states import EndReason  # noqa: E402
 from tests import factories, scenes  # noqa: E402
-from tests.seconding import WHY  # noqa: E402
 
 IS_EACH = "--each" in sys.argv
 RACERS, DEVICES_EACH = 8, 4
@@ -104,7 +103,7 @@ def race_to_pledge(number: int) -> tuple[int, int]:
             refused += 1
             continue
         if draws.random() < 0.3:
-            cancel_job(actor=root, reason=WHY, job=jobs.pop())
+            cancel_job(actor=root, job=jobs.pop())
     return len(jobs), refused
 
 

@@ -19,8 +19,8 @@ class ReasonNeeded(Invalid):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}: give a reason, one line of at most {MOST_REASON} characters, which its owner "
-            "and whoever may read it is told.",
+            f"{what}: give a reason, one line of at most {MOST_REASON} characters. The owner is "
+            "told, and whoever may read the job reads it.",
             field="reason",
         )
 
