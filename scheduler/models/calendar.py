@@ -50,6 +50,8 @@ class Booking(models.Model):
     `gpus_per_node` are booked of each of `nodes`, 0 for the whole of it; `gpu_model` empty takes
     any. `node_ids`: where, as the scheduler has it now. `closed_as` says how it ended before its
     time, empty for not at all; what time alone brings about is not written: see `state_at`.
+    `cut_short`: who set its end earlier with jobs of others inside, and why (`who`, `who_id`,
+    `because`); empty where nobody did, or had to say.
     """
 
     name = models.CharField(max_length=63, blank=True)
@@ -74,6 +76,7 @@ class Booking(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_as = models.CharField(max_length=16, blank=True)
+    cut_short = models.JSONField(default=dict, blank=True)
     # Maintenance for which no other nodes were free; its owner was told.
     hurt_by = models.ForeignKey(
         MaintenanceWindow, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

@@ -16,7 +16,12 @@ from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
 _LEAST_TAIL_BYTES = 16 * 1024
 _BY_SOMEBODY = PAUSES | {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN}
 # Whose sentences were filled when they were asked to stop.
-_SAID = (EndReason.RESIZED, EndReason.SESSION_IDLE, EndReason.CODE_DIFFERS)
+_SAID = (
+    EndReason.RESIZED,
+    EndReason.SESSION_IDLE,
+    EndReason.CODE_DIFFERS,
+    EndReason.BOOKING_ENDED,
+)
 _CONFIRMS = (EndReason.DEVICE_FAILED, EndReason.NODE_LOST)
 # What older agents say of a rank that a stop kept from beginning; it is nothing of their own.
 _NEVER_BEGAN = "stopped before the program was started"

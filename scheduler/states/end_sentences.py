@@ -16,9 +16,12 @@ def end_sentence(reason: EndReason | str, facts: Mapping[str, object]) -> str:
     """What page, API and CLI print for an ended attempt: why, and what work it cost."""
     limit = str(facts.get("limit", ""))
     said = {**facts, "limit": _in_words(limit) or limit} if limit else facts
-    rule = END_RULES[EndReason(reason)]
-    is_of_array = reason == EndReason.DEPENDENCY_NEVER and "set" in facts
-    sentence = fill(_ARRAY_NEVER if is_of_array else rule.sentence, said)
+    words = END_RULES[EndReason(reason)].sentence
+    if reason == EndReason.DEPENDENCY_NEVER and "set" in facts:
+        words = _ARRAY_NEVER
+    if reason == EndReason.BOOKING_ENDED and facts.get("because"):
+        words = words.replace("is over.", "was ended early by {who}.")
+    sentence = fill(words, said)
     return " ".join(part for part in (sentence, loss_sentence(facts)) if part)
 
 

@@ -91,9 +91,8 @@ class EndRule:
     """What follows when an attempt ends for a reason.
 
     `final` is the job's state when no retry is left or allowed; HELD for a pause, which a person
-    ends. `uses_user_retry`: the retry is
-    taken from the number the user asked for; `retry_free`: the platform retries on its own bill.
-    `sentence` has slots `{exit_code}`, `{node}`, `{limit}` filled by `end_sentence`.
+    ends. `uses_user_retry`: it is taken from the number the user asked for; `retry_free`: on the
+    platform's own bill. Slots of `sentence` are filled by `end_sentence`.
     """
 
     final: JobState

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.utils import timezone
+
+from scheduler.services.bookings import end_booked_jobs, plan_booking
 from tests import scenes
 from tests.api.conftest import problem_of
 from tests.scenes import submit
@@ -63,6 +67,24 @@ def test_release_against_the_owners_own_hold(job, program, alice, lead):
     url = f"/jobs/{job.pk}/release/"
     problem_of(program(lead).post(url), 422, "reason_needed")
     assert program(lead).post(url, {"reason": WHY}).json()["state"] == "queued"
+
+
+def test_a_booking_with_jobs_of_others(root, program, alice, lead, project):
+    cluster = scenes.build_cluster(root)
+    now = timezone.now()
+    times = {"from_at": now + timedelta(hours=1), "until_at": now + timedelta(hours=9)}
+    booking = plan_booking(actor=lead, owner=project, pool=cluster.pool, nodes=1, **times)
+    job = submit(alice, project, booking=str(booking.pk), now=now)
+    caller, here = program(lead), f"/bookings/{booking.pk}/"
+    sooner = {"version": 1, "until_at": (now + timedelta(hours=2)).isoformat()}
+    problem_of(caller.post(here, sooner), 422, "reason_needed")
+    assert caller.post(here, {**sooner, "reason": WHY}).status_code == 200
+    problem_of(caller.post(f"{here}cancel/"), 422, "reason_needed")
+    assert caller.post(f"{here}cancel/", {"reason": WHY}).json()["state"] == "cancelled"
+    end_booked_jobs(now=timezone.now())
+    end = program(alice).get(f"/jobs/{job.pk}/").json()["end"]
+    assert (end["because"], end["reason"]) == (WHY, "booking_ended")
+    assert f"was ended early by {lead.get_full_name()}: {WHY}." in end["sentence"]
 
 
 def test_an_array(program, root, alice, lead, project):

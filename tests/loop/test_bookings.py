@@ -83,7 +83,7 @@ def test_a_booking_moves_off_a_lost_node_and_its_row_says_where_it_is(
 def test_a_job_of_a_cancelled_booking_starts_nowhere_else(lead, alice, project, cluster):
     booking = book(lead, project, cluster)
     scenes.submit(alice, project, booking=str(booking.pk))
-    cancel_booking(actor=lead, booking=booking, now=at(60))
+    cancel_booking(actor=lead, booking=booking, reason="off", now=at(60))
     plan = plan_cycle(load_snapshot(at(61)).snapshot)
     assert not plan.starts
     (wait,) = plan.iter_waits()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from scheduler.models import Job
+from scheduler.services.bookings import plan_booking
 from scheduler.services.changing.by_hand import hold_job
 from tests import scenes
 from tests.pages.raw_words import raw_words
@@ -137,6 +140,19 @@ def test_above_ten_number_and_word_stand_on_one_page(client, root, alice, lead, 
     client.force_login(alice)
     own = {"act": "cancel", "job": [submit(alice, project).pk for _ in range(11)]}
     assert FIELD not in text(client.post(url, own))
+
+
+def test_a_booking_is_given_back_with_a_word(client, root, alice, lead, project):
+    cluster, now = scenes.build_cluster(root), timezone.now()
+    times = {"from_at": now + timedelta(hours=1), "until_at": now + timedelta(hours=9)}
+    booking = plan_booking(actor=lead, owner=project, pool=cluster.pool, nodes=1, **times)
+    submit(alice, project, booking=str(booking.pk), now=now)
+    client.force_login(lead)
+    url = reverse("bookings:cancel", args=[booking.pk])
+    asks = text(client.post(url, {"version": "1"}))
+    assert f"Give back booking {booking.pk}: why?" in asks
+    done = client.post(url, {**hidden(asks), "reason": WHY}, follow=True)
+    assert "is given back" in text(done)
 
 
 def test_a_clone_offers_to_replace_ones_own_job_alone(client, yard, alice, lead):

@@ -110,7 +110,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post windows/<int:pk>/cancel/": ("window", {}),
     "post bookings/": ("", {**_BOOKING, "from_at": _SOON, "until_at": _LATER}),
     "post bookings/<int:pk>/": ("booking", {"version": 1, "note": "x"}),
-    "post bookings/<int:pk>/cancel/": ("booking", {}),
+    "post bookings/<int:pk>/cancel/": ("booking", {"reason": "x"}),
     "post licences/": ("", {"name": "cae", "total": 3}),
     "post licences/<str:name>/remove/": ("licence", {}),
     "post queue/<slug:pool>/order/": ("pool", {"jobs": []}),

@@ -169,7 +169,7 @@ def test_a_booking_given_back_counts_what_ended_before_and_is_counted(
     assert refused.value.facts == {"jobs": 40, "ended_lately": 70, "alone_at_most": 100}
     booking.refresh_from_db()
     assert booking.closed_as == ""
-    cancel_booking(actor=lead, booking=booking, now=at(HOUR + 1))
+    cancel_booking(actor=lead, booking=booking, reason=WHY, now=at(HOUR + 1))
     assert ended_lately(lead, now=at(HOUR + 2)) == 40
     with pytest.raises(SecondNeeded):
         cancel_set(
@@ -192,7 +192,7 @@ def test_an_earlier_end_of_a_booking_counts_what_may_end_with_it(
 
     def end_at(hours: float, now: float) -> None:
         until = {"until_at": at(hours * HOUR)}
-        edit_booking(actor=lead, booking=booking, changes=until, now=at(now))
+        edit_booking(actor=lead, booking=booking, changes=until, reason=WHY, now=at(now))
 
     end_at(10, HOUR + 1)
     edit_booking(actor=lead, booking=booking, changes={"note": "exams"}, now=at(HOUR + 1))

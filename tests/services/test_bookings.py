@@ -199,7 +199,8 @@ def test_cancelling_an_active_one_ends_it_now(lead, alice, project, cluster):
     job = scenes.submit(alice, project, booking=str(booking.pk), now=NOON)
     scenes.start(job, cluster.node(1), now=at(HOUR + 1))
     now = at(HOUR + 60)
-    assert cancel_booking(actor=lead, booking=booking, now=now).closed_as == "cancelled"
+    done = cancel_booking(actor=lead, booking=booking, reason="off", now=now)
+    assert done.closed_as == "cancelled"
     assert cancel_booking(actor=lead, booking=booking, now=now).closed_as == "cancelled"
     assert end_booked_jobs(now=now) == 1
     with pytest.raises(Conflict):
@@ -214,7 +215,7 @@ def test_no_start_is_committed_into_a_booking_cancelled_since_the_plan(
     job = scenes.submit(alice, project, booking=str(booking.pk), now=NOON)
     other = scenes.submit(alice, project, now=NOON)
     starts = [scenes.planned(one, cluster.node(n)) for n, one in enumerate((job, other), start=1)]
-    cancel_booking(actor=lead, booking=booking, now=at(HOUR + 1))
+    cancel_booking(actor=lead, booking=booking, reason="off", now=at(HOUR + 1))
     assert start_attempts(starts, lease_token=scenes.TOKEN, now=at(HOUR + 1)) == [other.pk]
     assert end_booked_jobs(now=at(HOUR + 1)) == 1
     job.refresh_from_db()

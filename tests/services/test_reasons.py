@@ -7,6 +7,12 @@ import pytest
 from accounts.models import AuditEvent
 from scheduler.models import Job, JobEvent, Notification
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
+from scheduler.services.bookings import (
+    cancel_booking,
+    edit_booking,
+    end_booked_jobs,
+    plan_booking,
+)
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.changing.many import Act, act_on_jobs
 from scheduler.services.errors import Forbidden, Invalid
@@ -199,7 +205,7 @@ def test_an_array_of_another_needs_one_word_for_all(cluster, alice, lead, projec
     assert said == {f"Cancelled by {lead.get_full_name()}: {WHY}."}
     assert AuditEvent.objects.get(action="set.cancel").reason == WHY
     news = [one for one in told(alice) if one[0] == "job_cancelled"]
-    assert news == [("job_cancelled", "sweep: tasks were cancelled", said.pop())]
+    assert news == [("job_cancelled", "sweep: tasks were ended", said.pop())]
     # All have ended: nothing is done, and nothing has to be said.
     assert cancel_set(actor=lead, job_set=array) == 0
 
@@ -253,6 +259,63 @@ def test_the_jobs_of_who_leaves_say_why(cluster, job, alice, root):
     end_access(actor=root, user=alice, reason="left on 1 May", cancel_jobs=True)
     job.refresh_from_db()
     assert end_sentence_of(job).endswith(": left on 1 May.")
+
+
+@pytest.fixture
+def booking(cluster, lead, project):
+    times = {"from_at": at(100), "until_at": at(9000)}
+    return plan_booking(actor=lead, owner=project, pool=cluster.pool, nodes=1, now=at(0), **times)
+
+
+def inside(cluster, booking, alice, lead, project) -> tuple[Job, Job]:
+    """One that runs and one that waits, both of somebody else."""
+    runs = submit(alice, project, name="runs", booking=str(booking.pk))
+    attempt = start(runs, cluster.node(1), now=at(100))
+    sync(cluster.node(1), running(attempt), now=at(101))
+    return runs, submit(alice, project, name="waits", booking=str(booking.pk))
+
+
+@pytest.mark.parametrize("how", ["given back", "ended earlier"])
+def test_a_booking_with_jobs_of_others_ends_early_with_a_word(
+    how, cluster, booking, alice, lead, project
+):
+    runs, waits = inside(cluster, booking, alice, lead, project)
+    earlier = {"until_at": at(1000)}
+
+    def cut(**said: str) -> None:
+        if how == "given back":
+            cancel_booking(actor=lead, booking=booking, now=at(200), **said)
+        else:
+            edit_booking(actor=lead, booking=booking, changes=earlier, now=at(200), **said)
+
+    with pytest.raises(ReasonNeeded):
+        cut()
+    cut(reason=WHY)
+    assert AuditEvent.objects.filter(reason=WHY, action__startswith="booking.").count() == 1
+    end_booked_jobs(now=at(2000))
+    sync(cluster.node(1), ended(runs.attempts.get(), reason=EndReason.TIME_LIMIT), now=at(2001))
+    early = f"was ended early by {lead.get_full_name()}: {WHY}. Clone the job"
+    for job in (runs, waits):
+        job.refresh_from_db()
+        assert job.end_reason == "booking_ended" and early in end_sentence_of(job)
+    assert {(kind, title) for kind, title, _ in told(alice)} == {
+        ("job_cancelled", "runs was ended with its booking"),
+        ("job_cancelled", "waits was ended with its booking"),
+    }
+
+
+def test_a_booking_with_ones_own_jobs_and_one_that_gets_longer_need_none(
+    cluster, booking, alice, lead, project
+):
+    submit(alice, project, booking=str(booking.pk))
+    edit_booking(actor=lead, booking=booking, changes={"until_at": at(9999)}, now=at(2))
+    cancel_booking(actor=lead, booking=booking, reason=WHY, now=at(3))
+    times = {"from_at": at(100), "until_at": at(9000)}
+    own = plan_booking(actor=lead, owner=project, pool=cluster.pool, nodes=1, now=at(4), **times)
+    job = submit(lead, project, booking=str(own.pk))
+    cancel_booking(actor=lead, booking=own, now=at(5))
+    end_booked_jobs(now=at(6))
+    assert "is over. Clone" in end_sentence_of(Job.objects.get(pk=job.pk))
 
 
 def test_braces_and_tags_are_text(job, lead):

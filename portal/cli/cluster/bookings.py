@@ -12,7 +12,7 @@ from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
 from portal.cli.output import print_json, print_line, print_table
-from portal.cli.session import AsJson
+from portal.cli.session import AsJson, because
 
 app = typer.Typer(
     help="List what is booked; book nodes, change that, give them back.",
@@ -25,6 +25,10 @@ From = Annotated[
 Until = Annotated[str, typer.Option(help="Until when; +3h counts from its begin.")]
 PerNode = Annotated[int | None, typer.Option(help="GPUs of each node; 0 for whole nodes.")]
 Note = Annotated[str | None, typer.Option(help="What for; your team reads it.")]
+EarlyEnd = Annotated[
+    str | None,
+    typer.Option("--reason", metavar="TEXT", help="Why; needed where jobs of others end with it."),
+]
 _HEADS = ("BOOKING", "STATE", "FOR", "POOL", "NODES", "FROM", "UNTIL", "WHERE", "NOTE")
 _SPAN = re.compile(r"\+(\d{1,6})([mhd])", re.ASCII)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -81,6 +85,7 @@ def edit(
     nodes: Annotated[int | None, typer.Option(help="How many nodes.")] = None,
     gpus_per_node: PerNode = None,
     note: Note = None,
+    reason: EarlyEnd = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a booking; refused if somebody else has changed it meanwhile."""
@@ -100,14 +105,15 @@ def edit(
         body = {field: value for field, value in changes.items() if value is not None}
         if not body:
             raise Failure("Nothing is to be changed; see: trainyard bookings edit --help")
-        _say(api.post(f"/bookings/{number}/", {**body, "version": now["version"]}), as_json)
+        body |= {"version": now["version"], **because(reason)}
+        _say(api.post(f"/bookings/{number}/", body), as_json)
 
 
 @app.command()
-def cancel(number: Number, as_json: AsJson = False) -> None:
+def cancel(number: Number, reason: EarlyEnd = None, as_json: AsJson = False) -> None:
     """Give a booking back; jobs that run in it are stopped."""
     with Api(load_config()) as api:
-        _say(api.post(f"/bookings/{number}/cancel/"), as_json)
+        _say(api.post(f"/bookings/{number}/cancel/", because(reason)), as_json)
 
 
 def moment(text: str, since: datetime, option: str) -> datetime:

@@ -19,6 +19,7 @@ from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
 from portal.forms.labels import in_labels, labels_of
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.calendar.week import week_shown
+from portal.pages.changing.reasons import done_or_asked, reason_in
 from portal.pages.cluster.moments import read_moment
 from portal.pages.listing.leaves import leaf_of
 from scheduler.models import Pool
@@ -193,10 +194,11 @@ def booking_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
     booking = get_visible_booking(viewer, pk)
 
     def act() -> str:
-        cancel_booking(actor=viewer, booking=booking, version=_version(request))
+        said = reason_in(request)
+        cancel_booking(actor=viewer, booking=booking, version=_version(request), reason=said)
         return f"Booking {pk} is given back."
 
-    return said_and_back(request, act, "bookings:list")
+    return done_or_asked(request, act, "bookings:list", verb=f"Give back booking {pk}")
 
 
 def _version(request: HttpRequest) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Booking, Job
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.bookings.fitting import open_bookings
-from scheduler.services.bookings.inside import count_ended
+from scheduler.services.bookings.inside import count_ended, say_why
 from scheduler.services.bookings.planning import locked, owner_of, refuse_if_over, require_booker
 from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
@@ -37,27 +37,35 @@ from scheduler.states import (
 
 @transaction.atomic
 def cancel_booking(
-    *, actor: User, booking: Booking, version: int | None = None, now: datetime | None = None
+    *,
+    actor: User,
+    booking: Booking,
+    version: int | None = None,
+    reason: str = "",
+    now: datetime | None = None,
 ) -> Booking:
     """Give it back: before its begin, or what is left of it; jobs inside stop as at its end.
 
-    Cancelling twice is a no-op. Raises Forbidden, StaleVersion, Conflict for one that is over.
+    Cancelling twice is a no-op. Raises Forbidden, StaleVersion, Conflict for one that is over, and
+    ReasonNeeded without a reason where jobs of others are inside.
     """
     require_booker(actor, owner_of(booking))
     now = now or timezone.now()
     booking = locked(booking, version)
     if booking.closed_as == BookingState.CANCELLED:
         return booking
-    give_back(booking, actor=actor, now=now)
+    give_back(booking, actor=actor, reason=reason, now=now)
     return booking
 
 
-def give_back(booking: Booking, *, actor: User, now: datetime) -> None:
+def give_back(booking: Booking, *, actor: User, reason: str = "", now: datetime) -> None:
     """The same of a locked row, once the caller has looked at rights. Raises SecondNeeded
-    where more jobs of others would end with it than one person ends alone within an hour."""
+    where more jobs of others would end with it than one person ends alone within an hour,
+    ReasonNeeded."""
     refuse_if_over(booking, now)
     others = count_ended(actor, booking, by=now, now=now)
-    _close(booking, BookingState.CANCELLED, actor=actor, now=now, others=others)
+    said = say_why(actor, booking, others, reason)
+    _close(booking, BookingState.CANCELLED, actor=actor, now=now, others=others, said=said)
 
 
 def release_unused(*, now: datetime) -> int:
@@ -120,7 +128,9 @@ def end_booked_jobs(*, now: datetime) -> int:
             attempt = locked_live_attempt(pk)
             # Its booking may have been made longer since it was read.
             if attempt is not None and _running_in_ended(by).filter(pk=pk).exists():
-                count += request_stop(attempt=attempt, reason=EndReason.BOOKING_ENDED, now=now)
+                said = _facts_of([attempt.job.booked_in_id])[attempt.job.booked_in_id]
+                end = EndReason.BOOKING_ENDED
+                count += request_stop(attempt=attempt, reason=end, now=now, said=said)
     return count + _cancel_late(now)
 
 
@@ -133,12 +143,18 @@ def _cancel_late(now: datetime) -> int:
         by_booking: dict[int | None, list[Job]] = {}
         for job in jobs:
             by_booking.setdefault(job.booked_in_id, []).append(job)
+        facts = _facts_of(by_booking)
         for booking, members in by_booking.items():
-            cancel_waiting(
-                members, reason=EndReason.BOOKING_ENDED, facts={"booking": booking}, now=now
-            )
+            end = EndReason.BOOKING_ENDED
+            cancel_waiting(members, reason=end, facts=facts[booking], now=now)
         reconsider(followers_of(jobs), now=now)
     return len(jobs)
+
+
+def _facts_of(bookings: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
+    """What the ends of jobs inside say: which booking, and who cut it short and why."""
+    rows = Booking.objects.filter(pk__in=list(bookings)).values_list("pk", "cut_short")
+    return {pk: {"booking": pk, **cut} for pk, cut in rows}
 
 
 def _close(
@@ -148,14 +164,16 @@ def _close(
     actor: User | None,
     now: datetime,
     others: Mapping[str, int] | None = None,
+    said: str = "",
 ) -> None:
     booking.closed_as, booking.closed_at = how, now
     booking.version += 1
-    booking.save(update_fields=["closed_as", "closed_at", "version"])
+    booking.save(update_fields=["closed_as", "closed_at", "cut_short", "version"])
     verb = "cancel" if how is BookingState.CANCELLED else "release"
     for node in booking.node_ids:
         follow_node(node, now=now, cause="booking")
     after = {"closed_as": how, **(others or {})}
     giver = managed_for(actor, owner_of(booking)) if actor else None
-    record(actor, f"booking.{verb}", booking, after=after, on_behalf_of=giver, now=now)
+    what = f"booking.{verb}"
+    record(actor, what, booking, after=after, on_behalf_of=giver, reason=said, now=now)
     events.wake_scheduler_on_commit()

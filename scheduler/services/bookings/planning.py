@@ -16,7 +16,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Booking, Pool
 from scheduler.services.bookings.fitting import Wanted, find_nodes, open_bookings
-from scheduler.services.bookings.inside import count_ended
+from scheduler.services.bookings.inside import count_ended, say_why
 from scheduler.services.bookings.quotas import lock_pool, refuse_beyond_quota
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 
@@ -141,12 +141,13 @@ def edit_booking(
     booking: Booking,
     version: int | None = None,
     changes: Mapping[str, Any],
+    reason: str = "",
     now: datetime | None = None,
 ) -> Booking:
     """Another time, size or note; `version` is the one that the actor has seen.
 
-    One that has begun keeps its begin. Raises StaleVersion, Conflict, Invalid, Forbidden;
-    SecondNeeded for an earlier end with which too many jobs of others may end.
+    One that has begun keeps its begin. Raises StaleVersion, Conflict, Invalid, Forbidden; for an
+    earlier end with which jobs of others may end ReasonNeeded, of too many SecondNeeded.
     """
     require_booker(actor, owner_of(booking))
     now = now or timezone.now()
@@ -170,21 +171,31 @@ def edit_booking(
             refuse_beyond_quota(owner_of(booking), booking, now=now)
     is_sooner = booking.until_at < planned_until
     others = count_ended(actor, booking, by=booking.until_at, now=now) if is_sooner else {}
+    said = ""
+    if booking.until_at != planned_until:
+        said = say_why(actor, booking, others, reason)
     booking.note = booking.note.strip()[:200]
     booking.version += 1
     booking.save()
-    changed = {field for field in after if after[field] != before[field]}
-    record(
-        actor,
-        "booking.edit",
-        booking,
-        before={field: before[field] for field in changed},
-        after={**{field: after[field] for field in changed}, **others},
-        on_behalf_of=managed_for(actor, owner_of(booking)),
-        now=now,
+    changed = [field for field in after if after[field] != before[field]]
+    was = {field: before[field] for field in changed}
+    _record_edit(
+        actor, booking, was, {field: after[field] for field in changed} | others, said, now
     )
-    events.wake_scheduler_on_commit()
     return booking
+
+
+def _record_edit(
+    actor: User,
+    booking: Booking,
+    was: Mapping[str, Any],
+    then: Mapping[str, Any],
+    said: str,
+    now: datetime,
+) -> None:
+    what, giver = "booking.edit", managed_for(actor, owner_of(booking))
+    record(actor, what, booking, before=was, after=then, on_behalf_of=giver, reason=said, now=now)
+    events.wake_scheduler_on_commit()
 
 
 def locked(booking: Booking, version: int | None) -> Booking:

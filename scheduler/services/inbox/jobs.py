@@ -58,6 +58,8 @@ def _singles(jobs: Sequence[Job]) -> Iterator[News]:
 def _kind_of(job: Job) -> tuple[NoticeKind, str]:
     if job.state == JobState.SUCCEEDED and job.end_reason == EndReason.SESSION_IDLE:
         return NoticeKind.SESSION_IDLE, "was idle and has been stopped"
+    if job.end_reason == EndReason.BOOKING_ENDED and job.end_facts.get("because"):
+        return NoticeKind.JOB_CANCELLED, "was ended with its booking"
     interrupted = (NoticeKind.JOB_PREEMPTED, "was interrupted and waits again")
     return _KINDS.get(JobState(job.state), interrupted)
 
@@ -76,14 +78,13 @@ def _is_cancelled_by_its_owner(job: Job) -> bool:
 def _tasks_cancelled(jobs: Sequence[Job]) -> Iterator[News]:
     """Tasks that another person cancelled, once for all of an array with the same word."""
     for job in jobs:
-        if job.state != JobState.CANCELLED or not job.end_facts.get("because"):
-            continue
-        if not _is_cancelled_by_its_owner(job):
+        is_told = job.state in FINAL_JOB_STATES and job.end_facts.get("because")
+        if is_told and not _is_cancelled_by_its_owner(job):
             yield News(
                 person_id=job.owner_id,
                 kind=NoticeKind.JOB_CANCELLED,
                 subject=f"set:{job.job_set_id}",
-                title=f"{job.name}: tasks were cancelled",
+                title=f"{job.name}: tasks were ended",
                 text=_why(job),
                 path=f"/sets/{job.job_set_id}/",
                 key=f"set:{job.job_set_id}:cancelled:{word_key(job.end_facts)}",
@@ -98,7 +99,7 @@ def _sets(jobs: Sequence[Job]) -> Iterator[News]:
         if job.state in FINAL_JOB_STATES and not _is_cancelled_by_its_owner(job)
     }
     for job in jobs:
-        if job.state == JobState.FAILED:
+        if job.state == JobState.FAILED and not job.end_facts.get("because"):
             yield News(
                 person_id=job.owner_id,
                 kind=NoticeKind.JOB_FAILED,

@@ -22,7 +22,7 @@ from scheduler.selectors.sharing.promised.granted import least_room
 from scheduler.services.bookings.closing import give_back
 from scheduler.services.bookings.planning import locked
 from scheduler.services.bookings.requested import book_agreed
-from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.amounts import (
     BUDGET_KINDS,
     FIELD_OF,
@@ -228,9 +228,12 @@ def revoke_granted(
 
 
 def _give_back(request: QuotaRequest, actor: User, now: datetime) -> None:
-    """The booking ends with what it came from. Raises Conflict for one that is over."""
+    """The booking ends with what it came from; raises Conflict, also for one with others' jobs."""
     assert request.booking is not None
-    give_back(locked(request.booking, None), actor=actor, now=now)
+    try:
+        give_back(locked(request.booking, None), actor=actor, now=now)
+    except Invalid as needed:
+        raise Conflict("Give its booking back under Bookings: others' jobs are inside.") from needed
     QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
     request.refresh_from_db()
     text = "Its booking is given back; jobs inside are stopped."

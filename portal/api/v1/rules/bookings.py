@@ -77,7 +77,8 @@ class BookingBody(serializers.Serializer[Any]):
 
 
 class BookingChanges(serializers.Serializer[Any]):
-    """What is to be different; `version` is the one you have read."""
+    """What is to be different; `version` is the one you have read. `reason`: why it ends earlier,
+    one line; needed where jobs of others end with it."""
 
     version = serializers.IntegerField(min_value=1)
     from_at = Zoned(required=False)
@@ -85,12 +86,15 @@ class BookingChanges(serializers.Serializer[Any]):
     nodes = serializers.IntegerField(min_value=1, max_value=4096, required=False)
     gpus_per_node = serializers.IntegerField(**_GPUS)
     note = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    reason = serializers.CharField(required=False, allow_blank=True)
 
 
 class BookingVersion(serializers.Serializer[Any]):
-    """The version you have read, if it matters."""
+    """The version you have read, if it matters. `reason`: why, in one line; needed where jobs of
+    others are inside, whose owners are told."""
 
     version = serializers.IntegerField(min_value=1, required=False)
+    reason = serializers.CharField(required=False, allow_blank=True)
 
 
 class BookingList(ApiView):
@@ -151,10 +155,9 @@ class BookingByNumber(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         changes, actor = body_of(request, BookingChanges), viewer_of(request)
         booking = get_visible_booking(actor, min(pk, _LAST))
-        version = changes.pop("version")
-        return _reply(
-            request, edit_booking(actor=actor, booking=booking, version=version, changes=changes)
-        )
+        seen = {"version": changes.pop("version"), "reason": changes.pop("reason", "")}
+        changed = edit_booking(actor=actor, booking=booking, changes=changes, **seen)
+        return _reply(request, changed)
 
 
 class BookingCancel(ApiView):

@@ -10,6 +10,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name='booking',
+            name='cut_short',
+            field=models.JSONField(blank=True, default=dict),
+        ),
         migrations.AlterField(
             model_name='notification',
             name='kind',
