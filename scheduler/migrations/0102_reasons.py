@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0100_node_trouble'),
+        ('scheduler', '0101_whole_sets'),
     ]
 
     operations = [
