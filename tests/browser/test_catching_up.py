@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from playwright.sync_api import Page, Route, WebSocket, expect
 
 from tests.browser.conftest import cancel, expect_live
+from tests.browser.passing import keep_time, pass_time, pass_time_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 FAILS = ("503", "Failed to load", "ERR_INTERNET_DISCONNECTED", "afterRequest", "sendError")
@@ -56,14 +55,14 @@ class Held:
 
 
 def test_a_part_that_fails_is_asked_for_again_and_that_is_said(stack, visit, job):
-    page = visit("alice", excused=FAILS)
+    page = keep_time(visit("alice", excused=FAILS))
     page.goto(f"/jobs/{job}/")
     chip, head = page.locator("#live-chip"), page.locator("#job-head")
     expect_live(chip)
     fails = Fails(page, "**/*part=head*", 4)
     cancel(stack, job)
-    expect(chip).to_contain_text("Live paused")
-    expect(head).to_contain_text("cancelled")
+    pass_time_until(page, 15, lambda: "Live paused" in chip.inner_text())
+    pass_time_until(page, 30, lambda: "cancelled" in head.inner_text())
     assert fails.left == 0
     # The rest of the page follows; then all is well again.
     expect(chip).to_have_text("Live")
@@ -117,7 +116,7 @@ def test_the_list_of_sessions_follows_them(stack, visit):
 
 
 def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     page.add_init_script(
         """Object.defineProperty(document, "hidden", {get: () => window.isHidden ?? false})"""
     )
@@ -126,11 +125,11 @@ def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
     page.wait_for_load_state("networkidle")
     page.evaluate("window.isHidden = true")
     # What was due just then.
-    page.wait_for_timeout(1_000)
+    pass_time(page, 1)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     # Longer than any of its regions waits.
-    page.wait_for_timeout(26_000)
+    pass_time(page, 65)
     # Readings are hints; what time makes old is not asked for.
     assert [one for one in asked if "part=head" in one] == []
     page.evaluate("window.isHidden = false")
@@ -140,7 +139,7 @@ def test_a_tab_that_nobody_sees_asks_for_nothing(stack, visit, job):
 
 def test_a_tab_that_nobody_sees_takes_no_socket(stack, visit, job):
     """Who opens many at once would have no seat left for the one that is looked at."""
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     page.add_init_script(
         """window.isHidden = true;
         Object.defineProperty(document, "hidden", {get: () => window.isHidden})"""
@@ -154,19 +153,19 @@ def test_a_tab_that_nobody_sees_takes_no_socket(stack, visit, job):
         )
 
     page.goto(f"/jobs/{job}/logs/")
-    page.wait_for_timeout(3_000)
+    pass_time(page, 40)
     assert sockets == []
     for number in (1, 2):
         with page.expect_websocket():
             turn("false")
         expect_live(page.locator("#live-chip"))
         turn("true")
-        page.wait_for_timeout(33_000)
+        pass_time(page, 33)
         assert [socket.is_closed() for socket in sockets] == [True] * number
 
 
 def test_parts_that_fail_for_long_are_asked_for_ever_more_rarely(stack, visit, job):
-    page = visit("alice", excused=FAILS)
+    page = keep_time(visit("alice", excused=FAILS))
     page.add_init_script(
         """Object.defineProperty(document, "hidden", {get: () => window.isHidden ?? false})"""
     )
@@ -180,13 +179,13 @@ def test_parts_that_fail_for_long_are_asked_for_ever_more_rarely(stack, visit, j
         return sum("part=head" in one for one in asked)
 
     page.locator("#live-chip").click()
-    page.wait_for_timeout(30_000)
+    pass_time(page, 30)
     # After 1, 1, 2, 4, 8 and 16 seconds; what it would ask for anyway does not come on top.
     assert 4 <= heads() <= 8
     page.evaluate("window.isHidden = true")
-    page.wait_for_timeout(1_000)
+    pass_time(page, 1)
     seen = heads()
-    page.wait_for_timeout(35_000)
+    pass_time(page, 35)
     assert heads() == seen
     page.evaluate("window.isHidden = false")
     with page.expect_request("**/*part=head*"):
@@ -194,18 +193,18 @@ def test_parts_that_fail_for_long_are_asked_for_ever_more_rarely(stack, visit, j
 
 
 def test_a_socket_that_opens_and_closes_at_once_leads_to_polling(stack, visit, job):
-    page = visit("alice")
-    opened: list[float] = []
+    page = keep_time(visit("alice"))
+    opened: list[str] = []
 
     def slam(route) -> None:
-        opened.append(time.monotonic())
+        opened.append(route.url)
         route.close(code=1013)
 
     page.route_web_socket("**/ws/", slam)
     page.goto(f"/jobs/{job}/")
     chip, head = page.locator("#live-chip"), page.locator("#job-head")
-    expect(chip).to_contain_text("Live paused")
+    pass_time_until(page, 10, lambda: "Live paused" in chip.inner_text())
     cancel(stack, job)
-    expect(head).to_contain_text("cancelled")
-    page.wait_for_timeout(15_000)
+    pass_time_until(page, 10, lambda: "cancelled" in head.inner_text())
+    pass_time(page, 15)
     assert len(opened) < 10
