@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Door, expect_live
+from tests.browser.passing import keep_time, pass_time, pass_time_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -66,7 +67,7 @@ def test_an_address_shows_everybody_the_same_rows_and_a_marked_one_is_left_alone
 
 
 def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit, jobs):
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     door = Door(page)
     page.goto(f"/jobs/{jobs[1]}/")
     chip, head, live = (page.locator(name) for name in ("#live-chip", "#job-head", "#job-live"))
@@ -90,12 +91,14 @@ def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit
     page.goto(f"/jobs/{jobs[2]}/")
     expect_live(chip)
     door.shut()
-    expect(chip).to_contain_text("Live paused")
+    pass_time_until(page, 10, lambda: "Live paused" in chip.inner_text())
     cancel(stack, jobs[2])
+    stack.wait_for(jobs[2])
     # Every five seconds, and from the socket's return on at once.
-    expect(head).to_contain_text("cancelled")
+    pass_time_until(page, 10, lambda: "cancelled" in head.inner_text())
     door.open()
     # A page that was long alone asks twice a minute.
+    pass_time_until(page, 40, lambda: chip.inner_text() == "Live")
     expect_live(chip)
     fresh = visit("alice")
     fresh.goto(page.url)
@@ -105,7 +108,7 @@ def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit
 
 
 def test_a_screen_reader_hears_what_others_see_change(stack, visit, jobs):
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     door = Door(page)
     page.goto(f"/jobs/{jobs[0]}/")
     expect_live(page.locator("#live-chip"))
@@ -117,11 +120,13 @@ def test_a_screen_reader_hears_what_others_see_change(stack, visit, jobs):
         }"""
     )
     door.shut()
-    expect(page.locator("#tells")).to_have_text("Live paused, running")
+    tells = page.locator("#tells")
+    pass_time_until(page, 20, lambda: tells.text_content() == "Live paused, running")
     cancel(stack, jobs[0])
-    expect(page.locator("#tells")).to_have_text("Live paused, cancelled")
+    stack.wait_for(jobs[0])
+    pass_time_until(page, 20, lambda: tells.text_content() == "Live paused, cancelled")
     door.open()
-    expect(page.locator("#tells")).to_have_text("Live, cancelled")
+    pass_time_until(page, 50, lambda: tells.text_content() == "Live, cancelled")
     heard = page.evaluate("window.heard")
     times = [at for at, _ in heard]
     assert len(times) >= 3
@@ -129,7 +134,7 @@ def test_a_screen_reader_hears_what_others_see_change(stack, visit, jobs):
 
 
 def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     sockets: list[str] = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto("/settings/profile/")
@@ -142,8 +147,8 @@ def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
     page.on("request", lambda request: asked.append(request.url))
     cancel(stack, jobs[0])
     stack.wait_for(jobs[0])
-    # Longer than any timer of the page but the minute's.
-    page.wait_for_timeout(25_000)
+    # Longer than any timer of the page, the minute's too.
+    pass_time(page, 65)
     assert (len(rows(page)), asked, sockets) == (3, [], [])
     chip.click()
     expect(page.locator("#job-rows tbody .jn")).to_have_count(2)
@@ -158,13 +163,14 @@ def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
 
 
 def test_how_fresh_a_page_is_says_the_last_answer_that_came(visit, jobs):
-    page = visit("alice", excused=["net::ERR_FAILED", "htmx:"])
+    page = keep_time(visit("alice", excused=["net::ERR_FAILED", "htmx:"]))
     door = Door(page)
     page.goto(f"/jobs/{jobs[0]}/")
     chip = page.locator("#live-chip")
     expect_live(chip)
     door.shut()
-    expect(chip).to_contain_text(re.compile(r"Live paused — refreshed \d\d:\d\d:\d\d UTC"))
+    paused = re.compile(r"Live paused — refreshed \d\d:\d\d:\d\d UTC")
+    pass_time_until(page, 10, lambda: bool(paused.search(chip.inner_text())))
     asked: list[str] = []
 
     def refuse(route: Route) -> None:
@@ -173,18 +179,18 @@ def test_how_fresh_a_page_is_says_the_last_answer_that_came(visit, jobs):
 
     page.route(re.compile(r"[?&]part="), refuse)
     # Answers that are on their way come yet.
-    page.wait_for_timeout(3000)
+    pass_time(page, 3)
     said = chip.text_content()
     asked.clear()
-    page.wait_for_timeout(12_000)
+    pass_time(page, 12)
     assert len(asked) > 2 and chip.text_content() == said
     page.unroute_all()
-    expect(chip).not_to_have_text(said)
+    pass_time_until(page, 10, lambda: chip.text_content() != said)
 
 
 def test_a_page_that_would_load_again_asks_who_is_busy_on_it(stack, visit, jobs):
     """As when a job starts that its reader was about to cancel."""
-    page = visit("alice")
+    page = keep_time(visit("alice"))
 
     def reload(route: Route) -> None:
         answer = route.fetch()
@@ -195,7 +201,7 @@ def test_a_page_that_would_load_again_asks_who_is_busy_on_it(stack, visit, jobs)
     page.locator("#cancel-menu summary").click()
     page.evaluate("window.isSame = true")
     page.route(re.compile(r"[?&]part=live"), reload)
-    expect(changed(page, "job-live")).to_be_visible()
+    pass_time_until(page, 15, lambda: changed(page, "job-live").is_visible())
     expect(page.locator("#cancel-menu[open]")).to_be_visible()
     assert page.evaluate("window.isSame")
     page.unroute_all()
@@ -205,7 +211,7 @@ def test_a_page_that_would_load_again_asks_who_is_busy_on_it(stack, visit, jobs)
 
 
 def test_a_form_that_was_stopped_on_its_way_can_be_sent_again(visit, jobs):
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     page.goto("/settings/profile/")
     button = page.get_by_role("button", name="Live", exact=True)
     sent: list[Route] = []
@@ -218,17 +224,21 @@ def test_a_form_that_was_stopped_on_its_way_can_be_sent_again(visit, jobs):
 
     page.route("**/*", hold)
     # All at once: while a page is on its way to another one it cannot be asked.
-    button.evaluate(
-        """button => {
-            for (const atMs of [0, 300, 17000]) setTimeout(() => button.click(), atMs);
-            setTimeout(() => window.stop(), 1000);
-        }"""
-    )
+    with page.expect_event("requestfailed"):
+        button.evaluate(
+            """button => {
+                for (const atMs of [0, 300]) setTimeout(() => button.click(), atMs);
+                setTimeout(() => window.stop(), 1000);
+            }"""
+        )
     # Until then a slow answer is as likely as none.
-    page.wait_for_timeout(14_000)
+    page.clock.run_for(8_000)
+    button.evaluate("button => button.click()")
+    page.wait_for_timeout(500)
     assert len(sent) == 1
-    page.wait_for_timeout(6_000)
-    assert len(sent) == 2
+    page.clock.run_for(8_000)
+    with page.expect_request(lambda asked: asked.method == "POST", timeout=10_000):
+        button.evaluate("button => { setTimeout(() => button.click()) }")
 
 
 def test_a_table_that_keys_scroll_keeps_the_focus(stack, visit, jobs):

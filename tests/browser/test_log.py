@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import APIResponse, Route, expect
 
+from tests.browser.passing import keep_time, pass_time
+
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 LINES = 100_000
@@ -180,7 +182,7 @@ def test_on_from_the_last_hit_leaves_nothing_unsearched(short, visit):
 
 
 def test_who_renews_by_hand_has_a_log_that_waits(stack, short, visit):
-    page = visit("alice")
+    page = keep_time(visit("alice"))
     page.goto("/settings/profile/")
     page.get_by_role("button", name="By hand").click()
     try:
@@ -190,7 +192,7 @@ def test_who_renews_by_hand_has_a_log_that_waits(stack, short, visit):
         page.wait_for_load_state("networkidle")
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
-        page.wait_for_timeout(12_000)
+        pass_time(page, 65)
         assert asked == []
         with page.expect_request("**/logs/lines/*"):
             chip.click()
