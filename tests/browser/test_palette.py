@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +18,11 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def job(stack) -> Iterator[dict[str, Any]]:
-    """It prints five lines a second, until the test is over however that ends."""
+    """It prints five lines a second, until the test is over however that ends; no other one has
+    its name, by which it is found.
+    """
     script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo read by keyboard $i; sleep 0.2; done"
-    job = stack.submit(name="keyboard-only-run", script=script)
+    job = stack.submit(name=f"keys-{secrets.token_hex(4)}", script=script)
     stack.wait_for(job["id"], "running")
     yield job
     cancel(stack, job)
@@ -38,7 +41,7 @@ def test_find_a_job_open_it_follow_its_log_without_a_mouse(stack, job, visit):
     expect(page.locator("#palette-q")).to_be_focused()
     expect(page.locator("#palette-results a").first).to_be_visible()
     assert accessibility_breaches(page) == []
-    page.keyboard.type("keyboard-only")
+    page.keyboard.type(job["name"])
     expect(page.locator("#palette-results a")).to_have_count(1)
     expect(page.locator("#palette-results a")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
