@@ -176,6 +176,16 @@ def test_every_link_of_the_shell_is_a_page() -> None:
             assert reverse(view_name)
 
 
+def test_a_theme_changes_colours_alone() -> None:
+    """So `browser/test_every_page.py` asks in one of them all that is not about colours."""
+    for path in OWN_CSS:
+        text = path.read_text(encoding="utf-8")
+        bodies = re.findall(r"[^{}]*data-bs-theme[^{}]*\{([^{}]*)\}", text)
+        assert all(re.fullmatch(r"\s*color-scheme: \w+;\s*", body) for body in bodies), path.name
+        assert "prefers-color-scheme" not in text, path.name
+        assert path.name == "tokens.css" or "light-dark(" not in text, path.name
+
+
 def tokens(side: int) -> dict[str, str]:
     pairs = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\);", TOKENS)
     return {pair[0]: pair[1 + side] for pair in pairs}

@@ -29,14 +29,14 @@ _TRAINING = {
 def furnish(stack: LiveStack) -> dict[str, int | str]:
     """A finished job, a session that runs, an array, a job that waits, and what surrounds them."""
     done = stack.submit(name="a-finished-job", script=_LINES)
-    stack.wait_for(done["id"])
     # So that its page has more than a screen above the line that says why.
     broken = stack.submit(name="a-failed-job", script=f"{_LINES}; echo loss is nan; exit 3")
-    stack.wait_for(broken["id"])
     session = stack.submit(name="look-around", script="", session={"app": "shell"}, cpus=1)
     stack.wait_for(session["id"], "running")
     # Whole nodes, one of which the session has a GPU of.
     waits = stack.submit(name="a-waiting-job", script="sleep 60", nodes=2, gpus_per_node=8)
+    for over in (done, broken):
+        stack.wait_for(over["id"])
     return {
         "job": done["id"],
         "failed": broken["id"],

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.timeout(1200)]
 # of the organisation, who audits it, and the administrator.
 PEOPLE = ("alice", "lena", "finn", "olga", "chen", "frida", "amir", "admin")
 WIDTHS = (1280, 390)
-# All of them in one theme; `test_every_page.py` asks all of each page in both.
+# All of them in one theme; `test_every_page.py` asks them in the other one.
 RULES: dict[str, tuple[str, ...]] = {"light": (), "dark": OF_COLOURS}
 # Fewer would mean that pages were refused which are theirs, and that nobody looked.
 LEAST_PAGES = 20
