@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
 from portal.bench.faces.following import SCRIPT
+from tests.browser.passing import keep_time, pass_time_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -114,8 +115,8 @@ def test_it_is_followed_without_a_gap_answers_and_pauses(printing, visit):
 
 
 def test_after_a_pause_it_goes_on_at_its_end(stack, visit):
-    lines, a_second = 50_000, 1_000
-    page = visit("alice")
+    lines, a_second = 40_000, 2_000
+    page = keep_time(visit("alice"))
     page.add_init_script(
         """Object.defineProperty(document, "hidden", {get: () => window.isHidden ?? false})"""
     )
@@ -139,9 +140,8 @@ def test_after_a_pause_it_goes_on_at_its_end(stack, visit):
         expect(says).to_contain_text("following")
         hide(page, True)
         # A tab that nobody sees lets its socket go after half a minute.
-        while not closed:
-            page.wait_for_timeout(500)
-        page.wait_for_timeout(12_000)
+        pass_time_until(page, 35, lambda: bool(closed))
+        page.wait_for_timeout(6_000)
         read.clear()
         hide(page, False)
         expect(page.locator(f"#L{lines}")).to_contain_text(f"tick {lines}")
