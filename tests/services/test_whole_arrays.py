@@ -10,9 +10,10 @@ from scheduler.loop.reaping import reap
 from scheduler.models import Dependency, Job, JobEvent, JobSet, SetDependency
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.services import transitions
+from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
-from scheduler.services.jobs import cancel_job, hold_job, release_job
+from scheduler.services.jobs import cancel_job
 from scheduler.services.sets import cancel_set, rerun_failed
 from scheduler.spec import SpecInvalid
 from scheduler.states import EndReason

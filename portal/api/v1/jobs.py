@@ -245,15 +245,10 @@ class WhyBody(serializers.Serializer[Any]):
 
 
 def _action(name: str, summary: str, service: Callable[..., Job]) -> type[ApiView]:
+    shapes: dict[str, Any] = {"scope": "jobs:write", "body": WhyBody, "reply": JobDetail}
+
     class Action(ApiView):
-        @operation(
-            f"jobs_{name}",
-            summary,
-            scope="jobs:write",
-            headers=[IF_MATCH],
-            body=WhyBody,
-            reply=JobDetail,
-        )
+        @operation(f"jobs_{name}", summary, headers=[IF_MATCH], **shapes)
         def post(self, request: Request, pk: int) -> Response:
             """422 `reason_needed` without a reason for another's job."""
             version = expected_version(request)
