@@ -11,7 +11,12 @@ from portal.torture.watching import Watch
 from tests.torture.bent_at_last import CARDS, OTHERS_SESSION, OUTBOX, REVOKED, STALLS
 from tests.torture.bent_limits import BUDGETS, QUOTAS
 from tests.torture.bent_logs import LOGS, rewrite
-from tests.torture.bent_places import BOOKINGS, HELD, QUARANTINES
+from tests.torture.bent_places import (
+    BOOKINGS,
+    HELD,
+    QUARANTINES,
+    quarantine_forgotten_while_away,
+)
 from tests.torture.stories import NEEDLE, Story, log_bytes
 
 
@@ -255,6 +260,15 @@ def test_a_session_that_rested_is_done_without_an_exit():
     story.row("attempt", 12)["end_reason"] = "session_idle"
     nobody_saw_the_exit(story)
     assert check_all(story.evidence())["I7"].breaks == ()
+
+
+def test_who_is_resumed_while_away_comes_back_by_right():
+    story = Story()
+    quarantine_forgotten_while_away(story)
+    silent, heard = story.tables["nodeevent"][-2:]
+    resumed = {**silent, "id": heard["id"], "kind": "resume", "from_state": "", "to_state": ""}
+    story.tables["nodeevent"][-1:] = [resumed, {**heard, "id": heard["id"] + 1}]
+    assert check_all(story.evidence())["I10"].breaks == ()
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,14 @@ def free_devices_are_clean(evidence: Evidence) -> Iterator[str]:
 
 def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
     """I10: out of quarantine only by a check, the end of the trouble, or an operator; also where
-    the node was not heard in between. Nobody resumes or drains one here while it is away."""
+    the node was not heard in between. Nobody drains one here while it is away."""
     yield from stored.quarantine_is_left_by_right(evidence)
     out: set[int] = set()
     for event in evidence.rows("nodeevent"):
         node, came_from, to = event["node_id"], event["from_state"], event["to_state"]
+        if event["kind"] == "resume":
+            # Of one that is away, for when it is heard.
+            out.discard(node)
         if came_from == to or event["detail"].get("reason", "").startswith("GPU "):
             continue
         if to == "quarantined" or (came_from == "quarantined" and to in _AWAY):
