@@ -77,6 +77,11 @@ class EventLine:
     detail: str
     who: str
 
+    @property
+    def said_by(self) -> str:
+        """Who did it, where the detail does not name them."""
+        return "" if f"by {self.who}" in self.detail else self.who
+
 
 def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> EventLine:
     """An event as a line, with those of its facts that its reader may see; a kind without words

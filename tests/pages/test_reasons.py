@@ -161,3 +161,11 @@ def test_a_clone_offers_to_replace_ones_own_job_alone(client, yard, alice, lead)
         client.force_login(one)
         page = text(client.get(reverse("jobs:submit"), {"clone": yard.queued.pk}))
         assert (offer in page) is is_offered
+
+
+def test_an_event_names_once_who_it_was(client, yard, lead):
+    client.force_login(lead)
+    client.post(reverse("jobs:cancel", args=[yard.running.pk]), {"reason": "the deadline"})
+    page = text(client.get(reverse("jobs:detail", args=[yard.running.pk])))
+    event = page.split("Asked to stop", 1)[1].split("</li>", 1)[0]
+    assert event.count(lead.get_full_name()) == 1 and "the deadline" in event
