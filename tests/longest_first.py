@@ -14,8 +14,15 @@ TESTS = Path(__file__).parent
 # Twenty seconds and more.
 LONGEST = (
     "protocol/test_promises.py",
+    "browser/test_every_page.py",
+    "engine/test_quota_histories.py",
+    "simulator/test_guard.py",
     "outages/test_torture.py",
     "rights/test_matrix.py",
+    "browser/test_busy_log.py",
+    "browser/test_sessions.py",
+    "browser/test_log.py",
+    "engine/test_stop_properties.py",
     "flows/test_torchrun.py",
     "cli/test_commands.py",
     "agent/test_restart.py",
