@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 
 from accounts.errors import DomainError, Invalid
 from portal.pages.access import say_refused
-from portal.pages.changing.reasons import ask_reason, reason_in, sent_before
+from portal.pages.changing.reasons import asked_or_said, reason_in, sent_before
 from scheduler.models import BulkCancel
 from scheduler.services.holding.alone import SecondNeeded
 from scheduler.states import MOST_REASON
@@ -31,12 +31,8 @@ def done_or_proposed(
             messages.success(request, words)
     except SecondNeeded as needed:
         return _propose(request, needed, propose, *route)
-    except Invalid as refused:
-        if refused.field == "reason":
-            return ask_reason(request, refused, *route, verb=verb)
-        say_refused(request, refused)
     except DomainError as refused:
-        say_refused(request, refused)
+        return asked_or_said(request, refused, *route, verb=verb)
     return redirect(*route)
 
 

@@ -10,6 +10,7 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.services import transitions
 from scheduler.services.history import record_event
+from scheduler.services.holding.reasons import word_of
 from scheduler.states import PAUSES, AttemptState, EndReason, JobState
 
 _CANCELS = frozenset({EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN})
@@ -55,7 +56,7 @@ def request_stop(
     )
     if not moved:
         return False
-    more = {**(facts or {}), **(said or {}), **_whom(because_of, make_room_for), **_word(because)}
+    more = {**(facts or {}), **(said or {}), **_whom(because_of, make_room_for), **word_of(because)}
     _move_its_job(attempt, actor, {"attempt": attempt.number, "reason": reason, **more}, now)
     transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
     return True
@@ -108,7 +109,7 @@ def _override(
         "attempt": attempt.number,
         "reason": reason,
         "instead_of": attempt.stop_reason,
-        **_word(str(behind.get("because", ""))),
+        **word_of(str(behind.get("because", ""))),
     }
     Attempt.objects.filter(pk=attempt.pk).update(**changes)
     attempt.refresh_from_db(fields=list(changes))
@@ -119,11 +120,7 @@ def _override(
 
 
 def _behind(by: int | None, because: str) -> dict[str, object]:
-    return {**({"by": by} if by else {}), **_word(because)}
-
-
-def _word(because: str) -> dict[str, object]:
-    return {"because": because} if because else {}
+    return {**({"by": by} if by else {}), **word_of(because)}
 
 
 def _at_fault(reason: str, because_of: Sequence[Placement]) -> dict[str, object]:

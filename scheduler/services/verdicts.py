@@ -9,6 +9,7 @@ from typing import Any
 from scheduler.models import Attempt, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.selectors.logs import last_bytes
+from scheduler.services.holding.reasons import word_of
 from scheduler.spec.units import format_duration, format_size_mib
 from scheduler.states import INFRASTRUCTURE, PAUSES, EndReason
 from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
@@ -100,7 +101,7 @@ def who_stopped(attempt: Attempt) -> dict[str, Any]:
     """Their name as of then, and what they said; names may be alike, so `who_id` tells which one
     person it was."""
     facts = attempt.stop_facts or {}
-    word = {"because": facts["because"]} if facts.get("because") else {}
+    word = word_of(facts.get("because", ""))
     return {"who": attempt.stop_actor_name, "who_id": facts.get("by"), **word}
 
 

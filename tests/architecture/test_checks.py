@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.longest_first import LONGEST, TESTS
+from tests.pages.conftest import ON_BOTH
 
 ROOT = Path(__file__).resolve().parents[2]
 UNSTEADY = """
@@ -211,6 +212,10 @@ def test_other_days_are_a_few_or_the_one_that_is_named(
     assert moment == "2030-06-01"
     assert "tests/spec" in command and "tests/ledger" not in command
     assert checks.WAYS["later"] == (checks.later,)
+
+
+def test_pages_that_are_asked_on_both_databases_are_there() -> None:
+    assert [name for name in ON_BOTH if not (TESTS / "pages" / f"{name}.py").is_file()] == []
 
 
 def test_files_that_come_first_are_there() -> None:

@@ -13,6 +13,6 @@ ON_BOTH = (
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """All others run once, on SQLite."""
-    if item.path.stem not in ON_BOTH:
+    """All others run once, on SQLite; but what is of PostgreSQL alone would run nowhere then."""
+    if item.path.stem not in ON_BOTH and not item.get_closest_marker("postgres"):
         item.add_marker(pytest.mark.once)

@@ -35,16 +35,22 @@ def done_or_asked(
     try:
         if words := act():
             messages.success(request, words)
-    except Invalid as refused:
-        if refused.field == "reason":
-            return ask_reason(request, refused, *route, verb=verb)
-        say_refused(request, refused)
     except DomainError as refused:
-        say_refused(request, refused)
+        return asked_or_said(request, refused, *route, verb=verb)
     return redirect(*route)
 
 
-def ask_reason(request: HttpRequest, refused: Invalid, *route: Any, verb: str) -> HttpResponseBase:
+def asked_or_said(
+    request: HttpRequest, refused: DomainError, *route: Any, verb: str
+) -> HttpResponseBase:
+    """What follows a refusal: the page that asks, or `route` with what was wrong above it."""
+    if isinstance(refused, Invalid) and refused.field == "reason":
+        return _ask(request, refused, *route, verb=verb)
+    say_refused(request, refused)
+    return redirect(*route)
+
+
+def _ask(request: HttpRequest, refused: Invalid, *route: Any, verb: str) -> HttpResponseBase:
     """The page that asks; 422 where something was typed that is no reason."""
     is_wrong = "reason" in request.POST
     context = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -113,6 +113,7 @@ def _late_by(by: datetime) -> QuerySet[Job]:
 
 _IDLE, _RUNNING = AskedOnce(_idle_since), AskedOnce(_running_in_ended)
 _WAITING = AskedOnce(_waiting_in_ended)
+_CUT = "job__booked_in__cut_short"
 
 
 def end_booked_jobs(*, now: datetime) -> int:
@@ -127,9 +128,9 @@ def end_booked_jobs(*, now: datetime) -> int:
         with transaction.atomic():
             attempt = locked_live_attempt(pk)
             # Its booking may have been made longer since it was read.
-            if attempt is not None and _running_in_ended(by).filter(pk=pk).exists():
-                said = _facts_of([attempt.job.booked_in_id])[attempt.job.booked_in_id]
-                end = EndReason.BOOKING_ENDED
+            over = _running_in_ended(by).filter(pk=pk).values_list("job__booked_in", _CUT).first()
+            if attempt is not None and over is not None:
+                end, said = EndReason.BOOKING_ENDED, _said_of(*over)
                 count += request_stop(attempt=attempt, reason=end, now=now, said=said)
     return count + _cancel_late(now)
 
@@ -140,10 +141,11 @@ def _cancel_late(now: datetime) -> int:
         return 0
     with transaction.atomic():
         jobs = locked_waiting(_late_by(now).filter(pk__in=numbers))
-        by_booking: dict[int | None, list[Job]] = {}
+        by_booking: dict[int, list[Job]] = {}
         for job in jobs:
-            by_booking.setdefault(job.booked_in_id, []).append(job)
-        facts = _facts_of(by_booking)
+            by_booking.setdefault(job.booked_in_id or 0, []).append(job)
+        rows = Booking.objects.filter(pk__in=by_booking).values_list("pk", "cut_short")
+        facts = {pk: _said_of(pk, cut) for pk, cut in rows}
         for booking, members in by_booking.items():
             end = EndReason.BOOKING_ENDED
             cancel_waiting(members, reason=end, facts=facts[booking], now=now)
@@ -151,10 +153,9 @@ def _cancel_late(now: datetime) -> int:
     return len(jobs)
 
 
-def _facts_of(bookings: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
+def _said_of(booking: int, cut_short: Mapping[str, Any]) -> dict[str, Any]:
     """What the ends of jobs inside say: which booking, and who cut it short and why."""
-    rows = Booking.objects.filter(pk__in=list(bookings)).values_list("pk", "cut_short")
-    return {pk: {"booking": pk, **cut} for pk, cut in rows}
+    return {"booking": booking, **cut_short}
 
 
 def _close(

@@ -18,6 +18,7 @@ from scheduler.services.gathering import Step, afterwards
 from scheduler.services.history import audit_act_on, tell_of_job
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
+from scheduler.services.holding.reasons import word_of
 from scheduler.services.inbox.jobs import tell_of_ends
 from scheduler.services.rows.adding import add_objects
 from scheduler.services.sharing.keeping.pledging import give_back
@@ -87,7 +88,7 @@ def move_held(
     kind, to, fields = _what_becomes(obstacle, now)
     locked = Job.objects.filter(pk__in=[job.pk for job in jobs], state=JobState.HELD)
     came_from = {job.pk: job.wait_reason for job in jobs}
-    word = {"because": because} if because else {}
+    word = word_of(because)
     if to is JobState.QUEUED:
         # Who waited for its own dependencies or begin time has not waited for room.
         locked.filter(wait_reason__in=_NOT_IN_LINE).update(queued_at=now, yielded_from=None)
@@ -128,7 +129,7 @@ def cancel_waiting(
 
     Those who wait for them are the caller's to let go.
     """
-    word = {name: facts[name] for name in ("because",) if facts.get(name)}
+    word = word_of(str(facts.get("because", "")))
     Job.objects.filter(pk__in=[job.pk for job in jobs], state__in=WAITING_JOB_STATES).update(
         state=JobState.CANCELLED,
         version=F("version") + 1,
