@@ -271,6 +271,13 @@ def test_who_is_resumed_while_away_comes_back_by_right():
     assert check_all(story.evidence())["I10"].breaks == ()
 
 
+def test_who_is_retired_while_away_is_gone_by_right():
+    story = Story()
+    quarantine_forgotten_while_away(story)
+    story.tables["nodeevent"][-1] |= {"kind": "retire", "to_state": "retired"}
+    assert check_all(story.evidence())["I10"].breaks == ()
+
+
 @pytest.mark.parametrize(
     ("name", "bend"), [(name, bend) for name, bends in BENT.items() for bend in bends]
 )

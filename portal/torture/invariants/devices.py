@@ -59,8 +59,8 @@ def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
     out: set[int] = set()
     for event in evidence.rows("nodeevent"):
         node, came_from, to = event["node_id"], event["from_state"], event["to_state"]
-        if event["kind"] == "resume":
-            # Of one that is away, for when it is heard.
+        if event["kind"] in ("resume", "retire"):
+            # Of one that is away: for when it is heard, or for good.
             out.discard(node)
         if came_from == to or event["detail"].get("reason", "").startswith("GPU "):
             continue
