@@ -15,6 +15,7 @@ from portal.cli.output import (
     JOB_HEADS,
     ago,
     job_cells,
+    moment,
     print_json,
     print_line,
     print_listed,
@@ -100,6 +101,8 @@ def why(
         return
     place = f" Place {found['position']} in the queue." if found["position"] else ""
     print_line(f"Job {job} is {found['state']}: {found['sentence']}{place}")
+    for one in found.get("jobs") or ():
+        _print_awaited(one)
     for one in found.get("sets") or ():
         print_line(f"Array {one['id']}: {one['words']}.")
     if found["wait"] and found["end"]:
@@ -113,6 +116,15 @@ def why(
     triage = found.get("triage")
     if triage:
         _print_triage(triage)
+
+
+def _print_awaited(job: dict[str, Any]) -> None:
+    """A job that another waits for, and until when, where that is known."""
+    until = f", ends by {moment(job['ends_by'])}" if job["ends_by"] else ""
+    if job["starts_by"]:
+        until = f", starts by {moment(job['starts_by'])}"
+    if job["state"]:
+        print_line(f"Job {job['id']} is {job['state']}{until}.")
 
 
 def _ask(job: int, before: int | None, as_json: bool) -> None:

@@ -24,6 +24,7 @@ from scheduler.selectors.jobs import (
     shown_state_of,
     wait_sentence_of,
 )
+from scheduler.selectors.one_job.awaited import jobs_awaited, sets_awaited
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.one_job.tries import read_devices
 from scheduler.selectors.queues import place_in_line, places_of
@@ -80,7 +81,6 @@ NEXT_WORDS: Mapping[WaitReason, str] = {
     WaitReason.APPROVAL_WAIT: "It joins the line when that is decided.",
 }
 BY_HAND = frozenset({WaitReason.HELD_BY_USER, WaitReason.HELD_BY_ADMIN})  # and released so
-_LINKED = 10  # of the jobs that one waits for, beside the sentence
 _END_WORDS = {**{reason: str(reason) for reason in MADE_TO_MOVE}, **dict.fromkeys(PAUSES, "paused")}
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre", "resized": "a-pre"}
 
@@ -240,10 +240,14 @@ def why(job: Job, decided: Decided) -> dict[str, Any]:
         "start_p50": _moment(job.wait_facts.get("start_p50_at")),
         "start_p90": _moment(job.wait_facts.get("start_p90_at")),
         "is_by_hand": job.state == JobState.HELD and job.wait_reason in BY_HAND,
-        "waits_for": list(job.wait_facts.get("numbers") or ())[:_LINKED],
         "start_why": _no_start(job),
         "next_free": _moment(job.wait_facts.get("next_free_at")),
     }
+
+
+def awaited(viewer: User, job: Job) -> dict[str, Any]:
+    """The jobs and arrays that it waits for, and how far they are."""
+    return {"jobs_awaited": jobs_awaited(viewer, job), "sets_awaited": sets_awaited(viewer, job)}
 
 
 def _no_start(job: Job) -> str:

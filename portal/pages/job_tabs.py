@@ -15,7 +15,7 @@ from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from portal.pages.access import page, viewer_of
 from portal.pages.event_lines import EventLine, event_line
-from portal.pages.job_page import job_frame, why
+from portal.pages.job_page import awaited, job_frame, why
 from portal.pages.listing.tails import tail_of
 from portal.reports.charts import device_points, host_points, latest
 from portal.reports.spec_text import command_line_of, diff_of, yaml_of
@@ -29,7 +29,6 @@ from scheduler.selectors.jobs import (
     shown_spec,
 )
 from scheduler.selectors.machines.hosts import hosts_since
-from scheduler.selectors.one_job.awaited import sets_awaited
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
@@ -51,7 +50,7 @@ def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     job = get_visible_job(viewer, pk)
     context = {"job": job, "now": now, **why(job, last_decided(viewer, now=now))}
-    context["sets_awaited"] = sets_awaited(viewer, job)
+    context |= awaited(viewer, job)
     return render(request, "jobs/_why.html", context)
 
 

@@ -19,7 +19,7 @@ from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
 from portal.pages.access import page, viewer_of
 from portal.pages.changing.reasons import done_or_asked, reason_in
-from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
+from portal.pages.job_page import EVENTS_SHOWN, awaited, job_frame, overview
 from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
@@ -35,7 +35,6 @@ from scheduler.selectors.jobs import (
     one_of_each_set,
     visible_jobs,
 )
-from scheduler.selectors.one_job.awaited import sets_awaited
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
@@ -198,7 +197,7 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     whole = {"silences": not is_part, "calls": not is_part, "waiters": part != "live"}
     header = job_with_header(viewer, pk, events=EVENTS_SHOWN, tries=True, **whole)
     context = overview(viewer, header, now=now) | {"waiters": header.waiters}
-    context |= {} if is_part else {"sets_awaited": sets_awaited(viewer, header.job)}
+    context |= {} if is_part else awaited(viewer, header.job)
     context |= of_log(header, now, may_read=context["may_read"], with_log=not is_part)
     if is_part:
         response = render(request, f"jobs/detail.html#{part}", context)

@@ -232,7 +232,7 @@ class Waits:
         p50_s, p90_s = self.forecast.of(row)
         if np.isnan(p90_s):
             facts["start_p50_at"] = facts["start_p90_at"] = None
-            facts["start_why"] = why_no_forecast(verdict.reason)
+            facts["start_why"] = why_no_forecast(verdict.reason, verdict.facts)
         else:
             facts["start_p50_at"], facts["start_p90_at"] = int(p50_s), int(p90_s)
         return Wait(int(self.job[row]), verdict.reason, facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 from scheduler.states.sentences import fill
 
@@ -170,8 +171,8 @@ def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:
     return f"{done} of {size} task{'' if size == 1 else 's'} {word}"
 
 
-# Why nobody can say when a job starts that waits for this. Reasons that wait for room have a
-# forecast, unless a running job has no limit.
+# Why nobody can say when a job starts that waits for this. Reasons that wait for room, or for a
+# limit of the account, have a forecast, unless what ends is never enough.
 _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.INVALID_SPEC: "It can never start as it is.",
     WaitReason.INFEASIBLE_EVER: "It can never start as it is.",
@@ -199,6 +200,15 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
 }
 
 
-def why_no_forecast(reason: WaitReason) -> str:
+_ASKED = ("gpus", "limit")
+_NO_FACTS: Mapping[str, object] = MappingProxyType({})
+
+
+def why_no_forecast(reason: WaitReason, facts: Mapping[str, object] = _NO_FACTS) -> str:
     """Why there is no estimate of the start of a job that waits for this reason."""
+    asks, limit = (
+        value if isinstance(value, int | float) else 0 for value in map(facts.get, _ASKED)
+    )
+    if reason is WaitReason.QUOTA_HARD and asks > limit:
+        return "It asks for more than the limit and starts only once that is raised."
     return _NO_FORECAST.get(reason, "What it waits for has no end in sight.")

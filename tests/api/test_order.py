@@ -100,6 +100,7 @@ def test_a_job_waits_for_an_array(program, alice, carol, other_project, cluster,
     sync(cluster.node(1), ended(attempt))
     why = caller.get(f"/jobs/{waits['id']}/why/").json()
     assert why["sentence"] == f"Waits for all 4 tasks of array {number} to succeed."
+    assert why["jobs"] == []
     assert why["sets"] == [
         {"id": number, "kind": "afterok", "size": 4, "done": 1, "words": "1 of 4 tasks done"}
     ]

@@ -209,6 +209,8 @@ def test_dependencies_and_begin_from_the_command_line(terminal_of):
     assert later["wait"]["reason"] == "begin_time"
     waits = alice.json("submit", *QUICK, "-d", f"afterany:{later['id']}", "--", "true")
     assert waits["wait"]["reason"] == "dependency_wait"
+    said, _ = alice.run("why", str(waits["id"]))
+    assert f"Job {later['id']} is held." in said
     alice.run("submit", *QUICK, "--begin", "+soon", "--", "true", code=2)
     alice.run("release", str(waits["id"]), code=5)
     alice.run("cancel", str(later["id"]))

@@ -14,6 +14,7 @@ from scheduler.engine.asking.counterfactual import MOST_POOLS, _changed, _edits,
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.cycle import decide, plan_cycle
 from scheduler.engine.forecasting import starts
+from scheduler.engine.forecasting.laying import lay_out
 from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import Snapshot, flags
@@ -203,7 +204,7 @@ def test_lines_that_are_the_same_again_are_laid_out_once(snapshot: Snapshot, pla
     asked = ids[place % len(ids)]
     kept = what_if(snapshot, DEFAULT_POLICY, asked, plan=plan_cycle(snapshot))
     with (
-        patch.object(starts, "_lay_out", starts._lay_out.__wrapped__),
+        patch.object(starts, "lay_out", lay_out.__wrapped__),
         patch.object(LineUps, "line_up", lambda _, shares, *columns: shares.line_up(*columns)),
     ):
         assert kept == what_if(snapshot, DEFAULT_POLICY, asked)

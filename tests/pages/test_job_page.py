@@ -9,8 +9,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.bench.faces.budgets import BUDGETS
 from portal.pages.job_rows import job_rows
 from scheduler.models import Attempt, Device, Job
+from scheduler.selectors.one_job.awaited import AwaitedJob, jobs_awaited
 from scheduler.services.changing.by_hand import pause_job, release_job
 from scheduler.states import EndReason
 from tests import scenes
@@ -121,7 +123,31 @@ def test_what_holds_a_job_says_what_it_waits_for(client, alice, project, yard):
     assert "when it is released" not in text
     assert "It depends on when what it waits for ends." in text
     link = reverse("jobs:detail", args=[yard.running.pk])
-    assert f'<a href="{link}">job {yard.running.pk}</a>' in text
+    assert f'<a href="{link}">job {yard.running.pk}</a> (running, ends <time' in text
+
+
+def test_who_waits_for_jobs_is_told_how_far_those_are(
+    client, alice, carol, project, yard, django_assert_max_num_queries
+):
+    """By its limit where one runs, by its forecast where one waits; of a foreign one its number."""
+    told = int(scenes.at(90).timestamp())
+    Job.objects.filter(pk=yard.queued.pk).update(wait_facts={"start_p90_at": told})
+    awaited = [yard.running.pk, yard.queued.pk, yard.held.pk]
+    waits = scenes.submit(alice, project, depends_on=[f"afterany:{pk}" for pk in awaited])
+    running = yard.running.attempts.get()
+    until = running.started_at + timedelta(seconds=yard.running.time_limit_s)
+    assert jobs_awaited(alice, waits) == [
+        AwaitedJob(yard.running.pk, "running", ends_by=until),
+        AwaitedJob(yard.queued.pk, "queued", starts_by=scenes.at(90)),
+        AwaitedJob(yard.held.pk, "held"),
+    ]
+    assert jobs_awaited(carol, waits) == [AwaitedJob(pk) for pk in awaited]
+    client.force_login(alice)
+    for name in ("jobs:detail", "jobs:why"):
+        with django_assert_max_num_queries(BUDGETS[name].statements):
+            text = client.get(reverse(name, args=[waits.pk])).content.decode()
+        assert "at the latest), <a" in text and "(held)" in text
+        assert "if jobs run to their time limits)" in text
 
 
 def test_a_job_without_gpus_shows_no_charts_of_any(client, alice, project, yard):

@@ -28,7 +28,7 @@ from portal.reports.downloads import as_patch
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import latest_saved, saved_by
-from scheduler.selectors.one_job.awaited import sets_awaited
+from scheduler.selectors.one_job.awaited import jobs_awaited, sets_awaited
 from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
@@ -46,14 +46,25 @@ class AwaitedSetShape(serializers.Serializer[Any]):
     words = serializers.CharField()
 
 
+class AwaitedJobShape(serializers.Serializer[Any]):
+    """A job that it waits for. `ends_by`: at its time limit, where it runs; `starts_by`: the p90 of
+    its start, where it waits. `state` is empty of one that you may not see."""
+
+    id = serializers.IntegerField()
+    state = serializers.CharField(allow_blank=True)
+    ends_by = serializers.DateTimeField(allow_null=True)
+    starts_by = serializers.DateTimeField(allow_null=True)
+
+
 class Why(serializers.Serializer[Any]):
-    """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more, and
-    `sets` how far the arrays are that it waits for, of those you may see."""
+    """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more, `jobs`
+    and `sets` how far those are that it waits for: ten jobs at most, arrays that you may see."""
 
     state = serializers.CharField()
     sentence = serializers.CharField()
     position = serializers.IntegerField(allow_null=True)
     wait = Wait(allow_null=True)
+    jobs = AwaitedJobShape(many=True)
     sets = AwaitedSetShape(many=True)
     end = End(allow_null=True)
     triage = Triage(allow_null=True)
@@ -147,6 +158,7 @@ class JobWhy(ApiView):
                 "sentence": sentence or f"It is {job.state}.",
                 "position": position_in_queue(job),
                 "wait": show_wait(job),
+                "jobs": [asdict(one) for one in jobs_awaited(viewer, job)],
                 "sets": [{**asdict(one), "words": one.words} for one in sets_awaited(viewer, job)],
                 "end": show_end(job),
                 "triage": show_triage(latest_diagnosis(viewer, job)),

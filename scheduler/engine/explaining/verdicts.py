@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,13 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.case import Case, Check, Finding
 from scheduler.engine.explaining.precedence import CHECKS
-from scheduler.engine.forecasting import FORECAST_REASONS, forecast_start, forecast_starts
+from scheduler.engine.forecasting import (
+    FORECAST_REASONS,
+    LIMIT_REASONS,
+    Lined,
+    forecast_start,
+    forecast_starts,
+)
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.ordering import count_ahead
 from scheduler.engine.plan import Forecast, Verdict, Waits
@@ -95,7 +101,11 @@ def explain_waits(
                 told.tell(rows[within][some], _in_queue(board, verdict, whose))
     ahead = np.zeros(len(left), dtype=np.int64)
     ahead[may_start] = count_ahead(waiting.pool[left[may_start]])
-    forecast = _forecast(board, classes, left, told.verdict_of, told.verdicts, heads)
+    for_room = _has_reason(told, FORECAST_REASONS)
+    # Whose queue is paused, or whose licences are out, waits for that as well.
+    is_open = ~is_ruled_out & (waiting.licences[left] == NONE)
+    at = ints(np.flatnonzero(for_room | (_has_reason(told, LIMIT_REASONS) & is_open)))
+    forecast = _forecast(Lined(board, classes, left[at], for_room[at], heads, gate), at, len(left))
     return Waits(waiting.id[left], told.verdict_of, ints(ahead), tuple(told.verdicts), forecast)
 
 
@@ -107,31 +117,27 @@ def _in_queue(board: Board, verdict: Verdict, request: Request) -> Verdict:
     return Verdict(verdict.reason, {**verdict.facts, "queue": name})
 
 
-def _forecast(
-    board: Board,
-    classes: Classes,
-    left: Ints,
-    verdict_of: Ints,
-    verdicts: Sequence[Verdict],
-    heads: Mapping[int, Sequence[Head]],
-) -> Forecast:
-    """The starts of those who wait for room, worked out when somebody asks for one."""
-    for_room = [row for row, v in enumerate(verdicts) if v.reason in FORECAST_REASONS]
-    at = np.flatnonzero(np.isin(verdict_of, for_room))
-    rows = ints(left[at])
+def _has_reason(told: _Told, reasons: Collection[WaitReason]) -> Flags:
+    """By row whether it waits for one of these."""
+    verdicts = [row for row, verdict in enumerate(told.verdicts) if verdict.reason in reasons]
+    return flags(np.isin(told.verdict_of, verdicts))
+
+
+def _forecast(lined: Lined, at: Ints, size: int) -> Forecast:
+    """The starts of those at these places of `size`, worked out when somebody asks for one."""
 
     def work_out() -> tuple[Floats, Floats]:
-        table = np.full((2, len(left)), np.nan)
-        table[:, at] = forecast_starts(board, classes, rows, heads)
+        table = np.full((2, size), np.nan)
+        table[:, at] = forecast_starts(lined)
         return floats(table[0]), floats(table[1])
 
     def work_out_one(row: int) -> tuple[float, float]:
         place = int(np.searchsorted(at, row))
         if place == len(at) or at[place] != row:
             return np.nan, np.nan
-        return forecast_start(board, classes, rows, heads, place)
+        return forecast_start(lined, place)
 
-    return Forecast(work_out, work_out_one, board.snapshot.now_s)
+    return Forecast(work_out, work_out_one, lined.board.snapshot.now_s)
 
 
 class _Told:

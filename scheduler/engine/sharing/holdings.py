@@ -41,6 +41,18 @@ def cohorts_of(snapshot: Snapshot, tree: Tree) -> dict[Scope, Cohorts]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A job that starts, or for which all is kept that it starts with: the models of its devices,
+    what it takes of each, and for how long at most."""
+
+    account: int
+    pool: int
+    models: Ints
+    gpu_milli: int
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Growth:
     """The models of the devices that a job will have beyond those it holds, and its time limit."""
 

@@ -11,8 +11,16 @@ import numpy as np
 from scheduler.engine.plan import Start
 from scheduler.engine.shaping.sizes import least_size, sizes_of
 from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage, whole_gpus
-from scheduler.engine.sharing.holdings import Scope, cohorts_of, growths, jobs_held, models_kept
+from scheduler.engine.sharing.holdings import (
+    Begun,
+    Scope,
+    cohorts_of,
+    growths,
+    jobs_held,
+    models_kept,
+)
 from scheduler.engine.sharing.purse import Purse, worst_case_s
+from scheduler.engine.sharing.rulers import find_rulers
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.sharing.within import Limit, shortage_within
 from scheduler.engine.snapshot import (
@@ -54,14 +62,16 @@ class Gate:
         self.tree = Tree(accounts.parent)
         self.cohorts: dict[Scope, Cohorts] = cohorts_of(snapshot, self.tree)
         self.running: list[int] = self.tree.roll_up(jobs_held(snapshot)).tolist()
-        self._most_gpus: list[int] = accounts.max_gpus_per_job.tolist()
-        self._most_jobs: list[int] = accounts.max_running.tolist()
+        self.most_gpus: list[int] = accounts.max_gpus_per_job.tolist()
+        self.most_jobs: list[int] = accounts.max_running.tolist()
         self.purse = Purse(snapshot, self.tree)
-        self._has_caps = bool((accounts.max_gpus_per_job != NONE).any()) or bool(
-            (accounts.max_running != NONE).any()
-        )
+        caps = np.array([accounts.max_gpus_per_job, accounts.max_running])
+        self._has_caps = bool((caps != NONE).any())
         self.has_budgets = self.purse.has_budgets
-        self.is_open = not (self.cohorts or self._has_caps or self.has_budgets)
+        self.is_limited = bool(self.cohorts) or self._has_caps
+        self.is_open = not (self.is_limited or self.has_budgets)
+        self.joins_pools = self._has_caps or any(pool == NONE for pool, _ in self.cohorts)
+        self.begun: list[Begun] = []
         self._accepts = snapshot.accepts()
         self._takes_several: list[bool] = (self._accepts.sum(axis=1) > 1).tolist()
         self.weights: list[int] = snapshot.weights().tolist()
@@ -70,26 +80,11 @@ class Gate:
         on_node = np.bincount(snapshot.devices.node, minlength=len(nodes.id))
         np.maximum.at(largest, nodes.pool, on_node)
         self._largest_node: list[int] = largest.tolist()
-        self.ruled_by: Ints = self._find_rulers(snapshot)
+        self.ruled_by: Ints = find_rulers(snapshot, self.tree, self.cohorts, self.purse)
         # What was asked since something started.
         self._answers: dict[tuple[int, int, int, int], Refusal | None] = {}
         self._concerned: dict[tuple[int, int], list[tuple[Scope, Cohorts]]] = {}
         self._device_order = np.argsort(snapshot.devices.id)
-
-    def _find_rulers(self, snapshot: Snapshot) -> Ints:
-        """By account, the nearest on its way up that has a rule, takes part in one or pays by its
-        own prices; else the top. All below it may start just the same. The last is nobody's."""
-        accounts, size = snapshot.accounts, len(snapshot.accounts)
-        has_rule = accounts.max_gpus_per_job != NONE
-        has_rule |= (accounts.max_running != NONE) | np.isfinite(accounts.budget_gpu_s)
-        has_rule |= np.isfinite(accounts.budget_money)
-        for cohorts in self.cohorts.values():
-            has_rule |= cohorts.are_limited()
-        rulers, pays_by = [NONE] * (size + 1), self.purse.list_of
-        for row, parent in enumerate(self.tree.parent):
-            is_one = has_rule[row] or parent == NONE or pays_by(row) != pays_by(parent)
-            rulers[row] = row if is_one else rulers[parent]
-        return ints(rulers)
 
     def bars(self, request: Request, account: int) -> bool:
         """Whether a cap or a limit keeps the account from starting the job now, budgets aside."""
@@ -118,7 +113,7 @@ class Gate:
         milli = self._milli(request, nodes)
         more = self._weighed(request, self._milli(request, nodes - was))
         gpus = self._weighed(request, milli) / WHOLE_MILLI
-        if any(NONE != self._most_gpus[row] < gpus for row in self.tree.way_up(account)):
+        if any(NONE != self.most_gpus[row] < gpus for row in self.tree.way_up(account)):
             return False
         if any(self.shortage(one, request, account, more) for one in self.concerned(request)):
             return False
@@ -221,6 +216,7 @@ class Gate:
     def _count(self, request: Request, account: int, time_limit_s: int, models: Ints) -> None:
         """Enter a job with the models of its devices."""
         self._enter(account, request.pool, models, request.gpu_milli, time_limit_s)
+        self.begun.append(Begun(account, request.pool, models, request.gpu_milli, time_limit_s))
         for row in self.tree.way_up(account):
             self.running[row] += 1
 
@@ -252,11 +248,11 @@ class Gate:
 
     def _over_cap(self, account: int, milli: int) -> Refusal | None:
         for row in self.tree.way_up(account):
-            most = self._most_gpus[row]
+            most = self.most_gpus[row]
             if NONE != most < milli / WHOLE_MILLI:
                 facts = {"cap": "GPUs per job", "used": 0, "gpus": whole_gpus(milli)}
                 return self._capped(row, most, facts)
-            most = self._most_jobs[row]
+            most = self.most_jobs[row]
             if NONE != most < self.running[row] + 1:
                 facts = {"cap": "running jobs", "used": self.running[row], "gpus": 1}
                 return self._capped(row, most, facts)
