@@ -171,8 +171,8 @@ def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:
     return f"{done} of {size} task{'' if size == 1 else 's'} {word}"
 
 
-# Why nobody can say when a job starts that waits for this. Reasons that wait for room, or for a
-# limit of the account, have a forecast, unless what ends is never enough.
+# Why nobody can say when a job starts that waits for this. Reasons that wait for room, for a limit
+# of the account or for licences have a forecast, unless what ends is never enough.
 _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.INVALID_SPEC: "It can never start as it is.",
     WaitReason.INFEASIBLE_EVER: "It can never start as it is.",
@@ -194,7 +194,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.ISOLATION_CONFLICT: "It depends on when the other tenants leave.",
     WaitReason.DATA_STAGING: "It depends on how fast its data arrives.",
     WaitReason.PREEMPTION_IN_PROGRESS: "It starts as soon as they have stopped.",
-    WaitReason.LICENCE_WAIT: "Nobody knows when a licence comes free.",
+    WaitReason.LICENCE_WAIT: "Nobody knows when enough licences are back.",
     WaitReason.AUTOSCALE_PROVISIONING: "Nobody knows when the new nodes are ready.",
     WaitReason.EVALUATING: "The scheduler has not looked at it yet.",
 }

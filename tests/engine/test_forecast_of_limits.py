@@ -17,6 +17,7 @@ from scheduler.states import WaitReason
 from tests.builders import draw, job
 from tests.engine.going_on import played
 from tests.engine.owners import DrawnLimit, limit, shared_by
+from tests.engine.shaping import licensed
 from tests.engine.test_forecast import told
 
 TEAMS = ("org", "org/a", "org/b")
@@ -85,6 +86,18 @@ def test_a_limit_of_all_pools_counts_what_starts_in_another() -> None:
     assert told(anywhere) == {5: [5, 5], 6: [65, 65]}
     own = [limit("a", maximum=1, pool=pool) for pool in ("p", "q")]
     assert told(shared_by(cluster, *TEAMS, owners=owners, limits=own)) == {5: [5, 5]}
+
+
+def test_licences_come_back_like_what_accounts_may_hold() -> None:
+    """Three tokens: two are out for five minutes; who wants three waits for who wants two."""
+    jobs = [job(1, waited=9, limit_s=600), job(2, waited=8), job(3, waited=7, pool="other")]
+    asked = {1: {"sim": 2}, 2: {"sim": 3}, 3: {"sim": 4}}
+    cluster = draw("x ....", "y .... pool=other", jobs=jobs)
+    snapshot = licensed(cluster, {"sim": 3}, asked, used=[(9, "sim", 2, 300)])
+    found = told(snapshot)
+    assert (found[1], found[2]) == ([5, 5], [15, 15]) and np.isnan(found[3]).all()
+    other = licensed(cluster, {"sim": 4}, asked, used=[(9, "sim", 3, 300)])
+    assert told(other) == {1: [5, 5], 2: [15, 15], 3: [75, 75]}
 
 
 def test_an_allowance_lends_what_is_there_and_pays_debts_first() -> None:

@@ -71,6 +71,14 @@ class Licences:
             ready_s = max(ready_s, float(self._until_s[mine][order][int(enough.argmax())]))
         return ready_s
 
+    def supply(self, licence: int) -> tuple[tuple[float, int], ...]:
+        """Tokens of one licence and when they are there, the first now: less than none where more
+        are out than there are. Time limits are taken as ends."""
+        mine = self._licence == licence
+        free = int(self.free[licence] - self._debt[licence])
+        back = zip(self._until_s[mine].tolist(), self._count[mine].tolist(), strict=True)
+        return ((self._now_s, free), *back)
+
     def take(self, request: Request, until_s: float, *, uses_spare: bool) -> None:
         """The request holds its tokens until `until_s`."""
         if request.licences == NONE:

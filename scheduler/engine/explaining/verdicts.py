@@ -102,9 +102,9 @@ def explain_waits(
     ahead = np.zeros(len(left), dtype=np.int64)
     ahead[may_start] = count_ahead(waiting.pool[left[may_start]])
     for_room = _has_reason(told, FORECAST_REASONS)
-    # Whose queue is paused, or whose licences are out, waits for that as well.
-    is_open = ~is_ruled_out & (waiting.licences[left] == NONE)
-    at = ints(np.flatnonzero(for_room | (_has_reason(told, LIMIT_REASONS) & is_open)))
+    # Whose queue is paused waits for that as well.
+    for_limit = _has_reason(told, LIMIT_REASONS) & ~is_ruled_out
+    at = ints(np.flatnonzero(for_room | for_limit))
     forecast = _forecast(Lined(board, classes, left[at], for_room[at], heads, gate), at, len(left))
     return Waits(waiting.id[left], told.verdict_of, ints(ahead), tuple(told.verdicts), forecast)
 

@@ -1,4 +1,4 @@
-"""What accounts may still hold of their limits, by time: for that, who is at a limit waits."""
+"""What accounts may still hold of their limits, and what is left of licences, by time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from scheduler.engine.board.licences import Licences
 from scheduler.engine.sharing.holdings import Scope
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.sharing.tree import Tree, held_milli
@@ -97,32 +98,45 @@ class _Held:
 
 
 class Allowances:
-    """The supplies of all limits that laid-out jobs meet, as the admission left them.
+    """The supplies of all limits and licences that laid-out jobs meet, as the admission left them.
 
     `run_share`: by pool, which part of its declared time a job that holds something is taken to
-    stay. Of guarantees that are never lent it counts what is idle now as idle for ever.
+    stay; who holds a licence stays to its limit. Of guarantees that are never lent it counts what
+    is idle now as idle for ever.
     """
 
-    def __init__(self, gate: Gate, run_share: Floats) -> None:
+    def __init__(self, gate: Gate, licences: Licences, run_share: Floats) -> None:
         self.supplies: list[Supply] = []
-        self._gate, self._share = gate, run_share
+        self._gate, self._licences, self._share = gate, licences, run_share
         self._row_of: dict[tuple[str, Scope, int], int] = {}
-        self._terms: dict[tuple[int, int, int, int], Terms] = {}
+        self._terms: dict[tuple[int, int, int, int, int], Terms] = {}
         self._first, self._last = _preorder(gate.tree)
         self._devices, self._jobs = self._held()
 
     def terms(self, request: Request, account: int) -> Terms:
         """What has to be free for the account to start the request."""
-        gate = self._gate
-        if account == NONE or not gate.is_limited:
-            return NO_TERMS
-        milli = gate.quota_milli(request)
-        asked = request.pool, request.model, milli, account
+        if account == NONE or not self._gate.is_limited:
+            return self._of_licences(request)
+        milli = self._gate.quota_milli(request)
+        asked = request.pool, request.model, request.licences, milli, account
         if asked not in self._terms:
-            self._terms[asked] = self._of_caps(account, milli)
-            if self._terms[asked] is not NEVER:
-                self._terms[asked] += self._of_limits(request, account, milli)
+            caps = self._of_caps(account, milli)
+            limits = self._of_limits(request, account, milli) + self._of_licences(request)
+            self._terms[asked] = NEVER if caps is NEVER else caps + limits
         return self._terms[asked]
+
+    def _of_licences(self, request: Request) -> Terms:
+        if request.licences == NONE:
+            return NO_TERMS
+        need = self._licences.needs[request.licences]
+        found = []
+        for licence in np.flatnonzero(need).tolist():
+            asked = "licence", (NONE, NONE), licence
+            if asked not in self._row_of:
+                self._row_of[asked] = len(self.supplies)
+                self.supplies.append(self._licences.supply(licence))
+            found.append(((self._row_of[asked], int(need[licence])),))
+        return tuple(found)
 
     def _of_caps(self, account: int, milli: int) -> Terms:
         found = []

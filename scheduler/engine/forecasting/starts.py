@@ -42,9 +42,11 @@ FORECAST_REASONS = frozenset(
         WaitReason.BACKFILL_WOULD_DELAY_HEAD,
     }
 )
-# And who for one of these, once its account may hold more and there is room; of others nobody
-# knows when.
-LIMIT_REASONS = frozenset({WaitReason.QUOTA_HARD, WaitReason.QUOTA_BORROW_LIMIT})
+# And who for one of these, once its account may hold more, or its licences are back, and there is
+# room; of others nobody knows when.
+LIMIT_REASONS = frozenset(
+    {WaitReason.QUOTA_HARD, WaitReason.QUOTA_BORROW_LIMIT, WaitReason.LICENCE_WAIT}
+)
 # So many jobs of a pool are laid out one by one. Of the others those that wait for room are told by
 # the GPU time ahead of them.
 LAID_OUT = 400
@@ -60,6 +62,11 @@ class Lined:
     is_for_room: Flags
     heads: Mapping[int, Sequence[Head]]
     gate: Gate
+
+    @property
+    def is_licensed(self) -> bool:
+        """Whether some of them need licences, which are the whole cluster's."""
+        return bool((self.board.snapshot.waiting.licences[self.rows] != NONE).any())
 
     def only(self, at: Ints) -> Lined:
         """Those at these places."""
@@ -92,8 +99,8 @@ def forecast_start(lined: Lined, at: int) -> tuple[float, float]:
 
 
 def _apart(lined: Lined) -> Iterator[Ints]:
-    """The places of each pool; of all of them, where limits join what pools hold."""
-    if lined.gate.joins_pools:
+    """The places of each pool; of all of them, where limits or licences join what pools hold."""
+    if lined.gate.joins_pools or lined.is_licensed:
         yield ints(np.arange(len(lined.rows)))
         return
     pools = lined.board.snapshot.waiting.pool[lined.rows]
@@ -143,7 +150,9 @@ class _Lines:
         self._board = lined.board
         self._share = share
         self._learns = learns
-        self._allowances = Allowances(lined.gate, share) if lined.gate.is_limited else None
+        self._allowances: Allowances | None = None
+        if lined.gate.is_limited or lined.is_licensed:
+            self._allowances = Allowances(lined.gate, self._board.licences, share)
         self._pools = lined.board.snapshot.waiting.pool[lined.rows]
         self._nodes: dict[int, Ints] = {
             pool: ints(np.flatnonzero(self._board.in_pool[pool]))
