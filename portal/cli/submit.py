@@ -145,9 +145,10 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     for one in quote_["budgets"]:
         after = "no price set" if one["after"] is None else f"{Decimal(one['after']):.2f}"
         over = "; not enough" if one["is_over"] else ""
+        then = "renewed" if one["renews"] else "over"
         print_line(
             f"Budget of {one['whose']}: {Decimal(one['left']):.2f} {one['unit']} left now, "
-            f"{after} after{over}."
+            f"{after} after{over}; {then} {moment(one['until'])}."
         )
 
 

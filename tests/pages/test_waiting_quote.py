@@ -16,6 +16,7 @@ from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
 PERIOD = {"valid_from": NOON, "valid_until": NOON + timedelta(days=3), "now": at(0)}
 
 
@@ -45,6 +46,7 @@ def test_the_range_of_its_cost_and_what_is_left_then(cluster, root, alice, team,
     (limit,), (money, hours) = quote.after.limits, quote.after.budgets
     assert (limit.held, limit.after, limit.maximum, limit.is_over) == (0, 2, 4, False)
     assert (money.left, money.after, money.is_committed) == (Decimal(100), Decimal("85.6"), False)
+    assert (money.until, money.renews) == (PERIOD["valid_until"], False)
     # What it has pledged is not taken twice.
     assert (hours.left, hours.after, hours.is_committed) == (Decimal(10), Decimal(6), True)
     for seconds in (600, 900, 1200):
@@ -69,6 +71,20 @@ def test_it_stands_beside_the_job_and_on_a_page_of_its_own(client, cluster, alic
     sync(cluster.node(1), running(attempt))
     assert reverse("jobs:cost", args=[waits.pk]) in client.get(url).content.decode()
     assert url not in client.get(reverse("jobs:detail", args=[waits.pk])).content.decode()
+
+
+def test_it_says_when_a_budget_is_over_and_whether_another_comes(
+    client, cluster, root, alice, team, project
+):
+    now, monthly = at(0), BudgetRules(renewal="monthly")
+    set_budget(actor=root, owner=project, gpu_hours=1, valid_from=NOON, valid_until=at(0) + DAY,
+               now=now)  # fmt: skip
+    set_budget(actor=root, owner=team, amount=Decimal(1), rules=monthly, valid_from=NOON,
+               valid_until=NOON + 30 * DAY, now=now)  # fmt: skip
+    waits = submit(alice, project, gpus_per_node=2, time_limit="2h")
+    found = quote_waiting(alice, waits, now=at(60)).after.budgets
+    assert [(one.until - at(0), one.renews) for one in found] == [
+        (30 * DAY, True), (DAY, False)]  # fmt: skip
 
 
 def test_a_job_without_gpus_costs_nothing_and_strangers_are_told_nothing(

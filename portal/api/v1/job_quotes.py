@@ -56,7 +56,8 @@ class LimitAfterShape(serializers.Serializer[Any]):
 class BudgetAfterShape(serializers.Serializer[Any]):
     """A budget: left now and after the worst case, in `unit`; null if no price is set.
 
-    `commits_at`: whether the worst case is committed at the submit or at the start.
+    `commits_at`: whether the worst case is committed at the submit or at the start. `until`: when
+    its period is over, after which the next budget comes by itself if it `renews`.
     """
 
     whose = serializers.CharField()
@@ -65,6 +66,8 @@ class BudgetAfterShape(serializers.Serializer[Any]):
     after = serializers.DecimalField(**_LEFT, allow_null=True)
     enforcement = serializers.CharField()
     commits_at = serializers.CharField(allow_blank=True)
+    until = serializers.DateTimeField()
+    renews = serializers.BooleanField()
     is_over = serializers.BooleanField()
 
 

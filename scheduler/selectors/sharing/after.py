@@ -38,7 +38,8 @@ class LimitAfter:
 class BudgetAfter:
     """Left now and after the job's worst case, in GPU-hours or money; None if nobody knows.
 
-    `commits_at`: whether a submit or a start commits it; `is_committed`: it is already.
+    `commits_at`: whether a submit or a start commits it; `is_committed`: it is already. `until`:
+    when its period is over, after which the next budget comes by itself if it `renews`.
     """
 
     whose: str
@@ -48,6 +49,8 @@ class BudgetAfter:
     enforcement: str
     is_over: bool
     commits_at: str
+    until: datetime
+    renews: bool
     is_committed: bool = False
 
 
@@ -144,52 +147,29 @@ def _limit(quota: Quota, grants: Sequence[Grant], gpus: int) -> LimitAfter:
 def _budget(
     budget: Budget, gpu_seconds: int, cost: Decimal | None, pledged: int = 0
 ) -> BudgetAfter:
-    """`pledged`: what the job has committed of it already, in the budget's own measure."""
+    """`pledged`: what the job has committed of it already, in the budget's own measure and at the
+    price of then."""
     left = budget.limit - budget.committed - budget.spent + pledged
-    if pledged:
-        return _pledged(budget, left, pledged)
-    if not budget.is_money:
-        need, unit = gpu_seconds, "GPU-hours"
-        now_left, after = Decimal(left) / _S_PER_HOUR, Decimal(left - need) / _S_PER_HOUR
-        return BudgetAfter(
-            _whose(budget.account),
-            unit,
-            now_left,
-            after,
-            budget.enforcement,
-            need > left,
-            budget.commits_at,
-        )
-    need_money = None if cost is None else steps_of_cost(cost)
+    need: int | None = pledged or gpu_seconds
+    if budget.is_money and not pledged:
+        need = None if cost is None else steps_of_cost(cost)
     return BudgetAfter(
         whose=_whose(budget.account),
-        unit=budget.currency,
-        left=from_steps(left),
-        after=None if need_money is None else from_steps(left - need_money),
+        unit=budget.currency if budget.is_money else "GPU-hours",
+        left=_told(budget, left),
+        after=None if need is None else _told(budget, left - need),
         enforcement=budget.enforcement,
-        is_over=need_money is None or need_money > left,
+        is_over=not pledged and (need is None or need > left),
         commits_at=budget.commits_at,
+        until=budget.valid_until,
+        renews=bool(budget.renewal),
+        is_committed=bool(pledged),
     )
 
 
-def _pledged(budget: Budget, left: int, pledged: int) -> BudgetAfter:
-    """At the price at which it was committed."""
-
-    def told(figure: int) -> Decimal:
-        return from_steps(figure) if budget.is_money else Decimal(figure) / _S_PER_HOUR
-
-    unit = budget.currency if budget.is_money else "GPU-hours"
-    after = told(left - pledged)
-    return BudgetAfter(
-        _whose(budget.account),
-        unit,
-        told(left),
-        after,
-        budget.enforcement,
-        False,
-        budget.commits_at,
-        True,
-    )
+def _told(budget: Budget, figure: int) -> Decimal:
+    """A figure of a budget in its unit."""
+    return from_steps(figure) if budget.is_money else Decimal(figure) / _S_PER_HOUR
 
 
 def _keys(project: Project) -> tuple[str, ...]:
