@@ -178,7 +178,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.INFEASIBLE_EVER: "It can never start as it is.",
     WaitReason.POLICY_DENIED: "It can never start as it is.",
     WaitReason.APPROVAL_WAIT: "It starts only after it is approved.",
-    WaitReason.BUDGET_EXHAUSTED: "Nobody knows when the budget is raised.",
+    WaitReason.BUDGET_EXHAUSTED: "It depends on when the budget is raised or the next one begins.",
     WaitReason.HELD_BY_USER: "It starts only after it is released.",
     WaitReason.HELD_BY_ADMIN: "It starts only after it is released.",
     WaitReason.DEPENDENCY_WAIT: "It depends on when what it waits for ends.",
