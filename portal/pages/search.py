@@ -75,6 +75,7 @@ PLACES = (
     Place("Bookings", "bookings:list", "period", "reserve reservation maintenance", key="g b"),
     Place("Teams & projects", "teams:list", "team", "members invite", key="g t"),
     Place("Costs", "costs:overview", "money", "usage spend gpu-hours"),
+    Place("Use and waste", "costs:waste", "money", "usage week idle unused waste"),
     Place("Finance", "finance:index", "money", "reports statements", key="g f"),
     Place("Months", "finance:periods", "period", "close period books", "read_books"),
     Place("Prices", "finance:prices", "rate", "rates card", "read_books"),

@@ -5,7 +5,6 @@ from django.urls import include, path
 
 from portal.pages import (
     compose,
-    costs,
     help,
     home,
     invitations,
@@ -56,6 +55,7 @@ from portal.pages.sessions import lists as session_lists
 from portal.pages.sets import compare as set_compare
 from portal.pages.sets import detail as set_pages
 from portal.pages.signing.entry import sign_in
+from portal.pages.using import costs, waste
 
 job_urls = [
     path("", jobs.job_list, name="list"),
@@ -168,6 +168,10 @@ announcement_urls = [
     path("", announcements.announcement_list, name="list"),
     path("<int:pk>/end/", announcements.announcement_end, name="end"),
 ]
+cost_urls = [
+    path("", costs.cost_overview, name="overview"),
+    path("waste/", waste.waste_overview, name="waste"),
+]
 view_urls = [
     path("save/", views.view_save, name="save"),
     path("<int:pk>/", views.view_change, name="change"),
@@ -206,7 +210,7 @@ urlpatterns = [
     path("ops/webhooks/", include((webhook_urls, "webhooks"))),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
-    path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),
+    path("usage/", include((cost_urls, "costs"))),
     path("audit/", include(([path("", audit.audit_list, name="list")], "audit"))),
     path("settings/roles/", include((role_urls, "roles"))),
     path("finance/", include((finance_urls, "finance"))),

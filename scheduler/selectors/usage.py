@@ -4,9 +4,9 @@ second hand of a device that is still held, which uses the very function of the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +29,13 @@ from scheduler.selectors.sharing.use import (
     parts_of_use,
 )
 from scheduler.states import FINAL_JOB_STATES
+
+# Lengths of time that costs are told by: the day on which that of a day begins.
+TIMES: dict[str, Callable[[date], date]] = {
+    "day": lambda day: day,
+    "week": lambda day: day - timedelta(days=day.weekday()),
+    "month": lambda day: day.replace(day=1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +198,32 @@ def costs_by(
         jobs=sum(row.jobs for row in rows),
     )
     return rows, total
+
+
+def costs_over_time(
+    viewer: User, by: str, *, start: datetime, end: datetime, within: Scope = EVERYTHING
+) -> tuple[list[CostRow], CostRow]:
+    """The same by `day`, `week` (from Monday) or `month`, in UTC, the latest first; `key` is the
+    ISO day on which it begins. How many jobs there were is not counted: most have several days.
+    """
+    if by not in TIMES:
+        raise Invalid(f"Group by one of {', '.join(TIMES)}.", field="by")
+    if start >= end:
+        raise Invalid("The period must begin before it ends.", field="from")
+    projects = projects_visible_to(viewer, "view_costs").filter(within.part_of())
+    span: dict[str, Any] = {"since": start, "until": end, "counted": counted_upto()}
+    first, *others = [
+        part.order_by().values_list("on_day", "unit_price").annotate(seconds=Sum("gpu_seconds"))
+        for part in parts_of_use(projects, **span)
+    ]
+    used: dict[date, tuple[int, Decimal]] = {}
+    for moment, price, seconds in first.union(*others, all=True) if others else first:
+        begin = TIMES[by](moment.astimezone(UTC).date())
+        so_far = used.get(begin, (0, Decimal(0)))
+        used[begin] = so_far[0] + seconds, so_far[1] + cost_of(seconds, price)
+    rows = [CostRow(f"{day}", *used[day], jobs=0) for day in sorted(used, reverse=True)]
+    cost = sum((row.cost for row in rows), Decimal(0))
+    return rows, CostRow("total", sum(row.gpu_seconds for row in rows), cost, jobs=0)
 
 
 def _rows(projects: QuerySet[Project], by: str, start: datetime, end: datetime) -> list[CostRow]:

@@ -39,6 +39,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "/cluster/timeline/?span=6h",
         "/cluster/free/?span=6h&need=12",
         "/usage/",
+        "/usage/waste/",
         "/requests/",
         "/requests/new/",
         "/requests/{asked}/",

@@ -121,3 +121,7 @@ def test_a_team_pays_for_what_it_booked_and_did_not_use(root, lead, team, cluste
         4 * HOUR,
         Decimal("14.4"),
     )
+    _, sheet = open_report(root, "use-and-waste", Ask("2026-11"))
+    assert all(check.holds for check in sheet.checks)
+    amounts = [sheet.totals[f"{part}amount"] for part in ("", "reserved_", "used_")]
+    assert amounts == [Decimal("14.4"), Decimal("14.4"), 0]

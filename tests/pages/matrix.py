@@ -151,6 +151,7 @@ ROWS: tuple[Row, ...] = (
     _post("teams:service_end", _LEADS, "team", "service"),
     _get("invitation", _ALL, "secret"),
     _get("costs:overview", _ALL),
+    _get("costs:waste", _ALL),
     _get("audit:list", "403 403 200 403 200 403 200"),
     _get("roles:list", "403 403 403 403 200 403 200"),
     _post("roles:list", _ADMIN, username="bob", role="auditor"),

@@ -158,6 +158,20 @@ def test_attempts_come_to_the_same(read):
         assert amounts == sum((amount for _, amount in LINES.values()), Decimal(0))
 
 
+def test_days_of_use_and_waste_come_to_the_same(root, read, golden):
+    for way in WAYS:
+        amounts = sum((decimal(row["amount"]) for row in read(way, "use-and-waste")), Decimal(0))
+        assert amounts == sum((amount for _, amount in LINES.values()), Decimal(0))
+    _, sheet = open_report(root, "use-and-waste", Ask(MONTH))
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    seconds = {name: int(sheet.totals[f"{name}_gpu_seconds"]) for name in ("held", "reserved_idle")}
+    assert seconds["held"] == sum(CAPACITY[name] for name in ("run", "overhead", "unreachable"))
+    assert seconds["reserved_idle"] == CAPACITY.get("reserved_idle", 0)
+    # The pool of l40 shares what nobody held; nothing else of the month is a share.
+    shared = sum(amount for (_, sku, _), (_, amount) in LINES.items() if sku.endswith("-share"))
+    assert sheet.totals["shared_amount"] == shared > 0
+
+
 def test_statements_and_focus_are_the_cents(root, golden, team, other_team):
     keys = {"team:1": f"team:{team.pk}", "team:2": f"team:{other_team.pk}", PLATFORM: PLATFORM}
     stored = {s.account: (s.units, s.exact) for s in Statement.objects.filter(close=golden)}

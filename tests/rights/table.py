@@ -64,6 +64,7 @@ PAGES: Final[dict[str, str]] = {
     "teams:services": "team",
     "invitation": "everybody",
     "costs:overview": "everybody",
+    "costs:waste": "everybody",
     "audit:list": "audit",
     "roles:list": "settings",
     "finance:index": "everybody",

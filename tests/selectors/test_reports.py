@@ -151,10 +151,10 @@ def test_reports_are_for_those_they_are_for(alice, lead, operator, root, closed)
     def slugs(viewer):
         return {report.slug for report in reports_for(viewer)}
 
-    assert slugs(alice) == {"job-cost", "idle-waste", "unit-cost"}
+    assert slugs(alice) == {"job-cost", "idle-waste", "use-and-waste", "unit-cost"}
     assert "capacity" in slugs(operator) and "team-statement" not in slugs(operator)
     assert "capacity" not in slugs(lead) and "team-statement" in slugs(lead)
-    assert len(slugs(root)) == 12
+    assert len(slugs(root)) == 13
     for viewer, slug in ((alice, "period-summary"), (lead, "capacity"), (lead, "rate-variance")):
         with pytest.raises(Forbidden):
             opened(viewer, slug)

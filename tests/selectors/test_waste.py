@@ -110,3 +110,72 @@ def test_spans_and_threshold_are_settings(root, alice, project, settings):
     (row,), sheet = opened(root, "idle-waste", now_s=int(at(900).timestamp()))
     assert (row["idle_gpu_seconds"], row["longest_idle_s"]) == (600, 600)
     assert sheet.remarks == ("Idle: below 20 % of use on average over 10 minutes.",)
+
+
+def a_friday_and_a_monday(alice, project, node, now=7200):
+    """Two hours of Friday, ten minutes and then seventy of them idle; an hour of Monday, idle for
+    half of it."""
+    friday = start(submit(alice, project, name="sleepy"), node, now=at(0))
+    sync(node, running(friday), now=at(0))
+    read_every_minute(friday, [*[0] * 10, *[90] * 40, *[0] * 70])
+    sync(node, ended(friday), now=at(now))
+    monday = start(submit(alice, project, name="slow"), node, now=at(3 * 86_400))
+    sync(node, running(monday), now=at(3 * 86_400))
+    device = monday.placements.get().allocations.get().device
+    DeviceSample.objects.bulk_create(
+        DeviceSample(
+            device=device, attempt=monday, at=at(3 * 86_400 + MINUTE * minute),
+            gpu_percent=0 if minute < 30 else 80, memory_used_mib=1, power_watts=1, temperature_c=1,
+        )
+        for minute in range(60)
+    )  # fmt: skip
+    sync(node, ended(monday), now=at(3 * 86_400 + 3_600))
+
+
+def by_week(viewer, **narrowed):
+    rows, sheet = opened(viewer, "use-and-waste", **narrowed)
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    return [
+        (row["week"], row["work_gpu_seconds"], row["idle_gpu_seconds"], row["amount"],
+         row["idle_amount"], row["stands"])
+        for row in rows
+    ], sheet  # fmt: skip
+
+
+def test_weeks_tie_to_the_ledger_and_to_the_waste_of_attempts(root, alice, lead, carol, project):
+    """At 3.60 an hour: what attempts wasted is what their weeks did, to the last digit."""
+    node = scenes.build_cluster(root, nodes=1, gpus=1).node(1)
+    a_friday_and_a_monday(alice, project, node)
+    so_far, _ = by_week(root, now_s=int(at(4 * 86_400).timestamp()))
+    close(root)
+    final, sheet = by_week(root)
+    assert final == [
+        ("2026-W47", 2400, 4800, Decimal("7.2"), Decimal("4.8"), "final"),
+        ("2026-W48", 1800, 1800, Decimal("3.6"), Decimal("1.8"), "final"),
+    ]
+    # Prices of one kind only: what was charged so far is what the close says.
+    assert [row[:5] for row in so_far] == [row[:5] for row in final]
+    assert {row[5] for row in so_far} == {"so far"}
+    words = [check.words for check in sheet.checks]
+    assert "days of closed months equal lines" in words
+    assert "equals ledger" in words
+    attempts, _ = opened(root, "idle-waste")
+    assert sum(row["waste"] for row in attempts) == sheet.totals["idle_amount"]
+    assert sum(row["idle_gpu_seconds"] for row in attempts) == sheet.totals["idle_gpu_seconds"]
+    # The owner sees their own, the lead the team's; who is in another team nothing of it.
+    assert by_week(alice)[0] == by_week(lead)[0] == final
+    assert by_week(carol)[0] == []
+    monday, _ = by_week(root, since="2026-11-22", until="2026-11-25")
+    assert monday == final[1:]
+
+
+def test_what_is_not_measured_is_neither_at_work_nor_idle(root, alice, project):
+    node = scenes.build_cluster(root, nodes=1, gpus=1).node(1)
+    attempt = start(submit(alice, project), node, now=at(0))
+    sync(node, running(attempt), now=at(60))
+    sync(node, ended(attempt), now=at(3660))
+    (row,), _ = opened(alice, "use-and-waste", now_s=int(at(7200).timestamp()))
+    figures = ("held", "work", "idle", "unread", "around")
+    assert [row[f"{name}_gpu_seconds"] for name in figures] == [3660, 0, 0, 3600, 60]
+    assert row["idle_amount"] == 0
+    assert row["used_amount"] == row["amount"] == Decimal("3.66")

@@ -49,6 +49,8 @@ _DELEGATIONS = Budget(80, 4, 10)
 _BOOKS = Budget(200, 10, 25)
 _PERIODS = Budget(250, 10, 25)
 _REPORT = Budget(400, 8, 60)
+# A report by week, over months that may be closed or open.
+_WASTE = Budget(400, 9, 40)
 _STATEMENT = Budget(200, 6, 30)
 _LEDGER = Budget(200, 8, 25)
 _MAP = Budget(200, 6, 120)
@@ -114,6 +116,7 @@ BUDGETS: Mapping[str, Budget] = {
     "cancels:detail": _REQUEST,
     "delegations:list": _DELEGATIONS,
     "costs:overview": _USAGE,
+    "costs:waste": _WASTE,
     "teams:list": _OF_TEAM,
     "teams:board": _TEAM,
     "teams:detail": _OF_TEAM,

@@ -20,7 +20,9 @@ from scheduler.selectors.saved.scopes import EVERYTHING, Scope, name_of, scope_o
 PARAMETER = "scope"
 ALL = "all"
 # The pages that know the parameter.
-NARROWED = frozenset({"home", "jobs:list", "sessions:list", "queue:list", "costs:overview"})
+NARROWED = frozenset(
+    {"home", "jobs:list", "sessions:list", "queue:list", "costs:overview", "costs:waste"}
+)
 # Where in a list one is means nothing in another.
 _PLACES = frozenset({PARAMETER, "cursor", "top", "part"})
 

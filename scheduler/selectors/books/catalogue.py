@@ -24,6 +24,7 @@ from scheduler.selectors.books.slugs import (
     usage,
     waste,
 )
+from scheduler.selectors.books.slugs.wasted import use
 from scheduler.selectors.books.spans import SPAN
 
 _FOUND = (
@@ -32,6 +33,7 @@ _FOUND = (
     *attempts.REPORTS,
     *devices.REPORTS,
     *waste.REPORTS,
+    *use.REPORTS,
     *budgets.REPORTS,
     *quotas.REPORTS,
     *rates.REPORTS,
@@ -45,6 +47,7 @@ _ORDER = (
     "job-cost",
     "capacity",
     "idle-waste",
+    "use-and-waste",
     "budget-actual",
     "rate-variance",
     "adjustments",

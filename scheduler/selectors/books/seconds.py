@@ -49,10 +49,10 @@ def by_day(
     It adds up the segments that lie within a day and gives those that do not as they are.
     """
     found: dict[tuple[Any, ...], int] = {}
-    is_whole = Q(start_s__gte=start_s, end_s__lte=end_s) & Q(end_s__lte=_DAY + DAY_S)
+    is_whole, day_s = lies_in_days(start_s, end_s)
     whole = (
         segments.filter(is_whole)
-        .annotate(first_=_DAY)
+        .annotate(first_=day_s)
         .values("first_", *keys)
         .annotate(until_=_NONE, seconds_=Sum(F("end_s") - F("start_s")))
     )
@@ -70,6 +70,11 @@ def by_day(
             day = (begin - begin % DAY_S, *key)
             found[day] = found.get(day, 0) + end - begin
     return found
+
+
+def lies_in_days(start_s: int, end_s: int) -> tuple[Q, Any]:
+    """Which segments of a window lie within one UTC day, and the first second of that day."""
+    return Q(start_s__gte=start_s, end_s__lte=end_s) & Q(end_s__lte=_DAY + DAY_S), _DAY
 
 
 def seconds_within(start_s: int, end_s: int) -> Any:
@@ -174,10 +179,7 @@ def _idle_rows(
     samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
 ) -> QuerySet[Any, tuple[Any, ...]]:
     """Spans of what is not rolled up, hours with idle time in them, and the sums of all hours."""
-    # Rolled up before idle readings were counted: an hour is what it was on average.
-    below = float(conf.idle_below_percent)
-    on_average = Case(When(gpu_percent__lt=below, then=F("count")), default=Value(0))
-    idle = Coalesce("idle", on_average, output_field=BigIntegerField())
+    idle = _counted_idle(conf)
     spans = idle_spans(samples, conf).annotate(
         device_=F("device_id"),
         at_=F("span_s"),
@@ -210,6 +212,41 @@ def _idle_rows(
     return spans.values_list(*_READ).union(
         resting.values_list(*_READ), old.values_list(*_READ), all=True
     )
+
+
+def _counted_idle(conf: SchedulerConf) -> Coalesce:
+    """Rolled up before idle readings were counted, an hour is what it was on average."""
+    below = float(conf.idle_below_percent)
+    on_average = Case(When(gpu_percent__lt=below, then=F("count")), default=Value(0))
+    return Coalesce("idle", on_average, output_field=BigIntegerField())
+
+
+def idle_by_day(
+    samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """By attempt and the first second of a UTC day: readings that tell the use, and how many of
+    them lie in idle spans; one statement."""
+    names = ("attempt_id", "day_", "readings_", "idle_")
+    length = Value(DAY_S, BigIntegerField())
+    spans = idle_spans(samples, conf).annotate(
+        day_=F("span_s") - F("span_s") % length, readings_=F("all_count"), idle_=F("idle_count")
+    )
+    old = (
+        hours.order_by()
+        .annotate(second_=EpochSecond("hour"))
+        .annotate(day_=F("second_") - F("second_") % length)
+        .values("attempt_id", "day_")
+        .annotate(
+            readings_=Cast(Sum("count"), BigIntegerField()),
+            idle_=Cast(Sum(_counted_idle(conf)), BigIntegerField()),
+        )
+    )
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    rows = spans.values_list(*names).union(old.values_list(*names), all=True)
+    for attempt, day_s, readings, idle in rows.iterator(_CHUNK):
+        so_far = found.get((attempt, day_s), (0, 0))
+        found[attempt, day_s] = so_far[0] + readings, so_far[1] + idle
+    return found
 
 
 def _pieces(hour_s: int, minutes: int) -> Iterator[tuple[int, int]]:

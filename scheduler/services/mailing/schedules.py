@@ -23,7 +23,9 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid
 FORMATS = ("csv", "xlsx", "parquet")
 MOST_RECIPIENTS = 50
 # Reports of what is, not of what was closed: they go out when the month is over.
-LIVE = frozenset({"capacity", "idle-waste", "budget-actual", "quota-use", "audit-extract"})
+LIVE = frozenset(
+    {"capacity", "idle-waste", "use-and-waste", "budget-actual", "quota-use", "audit-extract"}
+)
 # Whoever claimed a mail and is silent for so long has died over it.
 _RETRY = timedelta(minutes=30)
 # A schedule that was out of reach for long sends the last date only, not all it missed.

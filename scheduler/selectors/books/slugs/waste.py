@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +12,6 @@ from django.db.models import (
     Case,
     CharField,
     F,
-    Q,
     QuerySet,
     Sum,
     Value,
@@ -22,11 +20,10 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 
 from scheduler.conf import load_conf
-from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.segments import ALLOCATED, Bucket
-from scheduler.models import Attempt, DeviceHour, DeviceSample, DeviceSegment, UsageLine
+from scheduler.models import Attempt, DeviceSegment, UsageLine
 from scheduler.models.exact import ExactAmount, ExactSum
 from scheduler.selectors.books.frame import (
     Ask,
@@ -48,9 +45,8 @@ from scheduler.selectors.books.seconds import (
     Readings,
     read_idle,
     seconds_within,
-    within,
 )
-from scheduler.selectors.books.slugs.lines import is_own
+from scheduler.selectors.books.slugs.wasted.asked import asked, what_is_idle
 from scheduler.selectors.books.spans import end_of
 
 _WASTE = (
@@ -81,30 +77,10 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     """
     books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
-    segments = within(start_s, end_s)
-    window = (datetime.fromtimestamp(start_s, UTC), datetime.fromtimestamp(end_s, UTC))
-    samples = DeviceSample.objects.filter(
-        attempt__isnull=False, at__gte=window[0], at__lt=window[1]
-    )
-    hours = DeviceHour.objects.filter(
-        attempt__isnull=False, hour__gte=window[0], hour__lt=window[1]
-    )
-    if is_own(scope):
-        segments = segments.filter(attempt__job__owner=scope.viewer)
-        samples = samples.filter(attempt__job__owner=scope.viewer)
-        hours = hours.filter(attempt__job__owner=scope.viewer)
-        accounts = scope.own_accounts(ask.team, ask.project)
-    else:
-        accounts = scope.accounts(ask.team, ask.project)
-    if accounts is not None:
-        wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
-        teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a and a != PLATFORM]
-        segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
-        samples = samples.filter(attempt__job__project_id__in=wanted)
-        hours = hours.filter(attempt__job__project_id__in=wanted)
-    spans, costs = _spans_and_costs(books, segments, start_s, end_s)
+    mine = asked(ask, scope, start_s, end_s)
+    spans, costs = _spans_and_costs(books, mine.segments, start_s, end_s)
     conf = load_conf()
-    rows = _waste_rows(books, scope, read_idle(samples, hours, conf), spans, costs)
+    rows = _waste_rows(books, scope, read_idle(mine.samples, mine.hours, conf), spans, costs)
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
     idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]
@@ -113,13 +89,9 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
         Bound("idle is at most allocated", idle, sum(spans.held.values()), "GPU-s"),
         Check("sessions that idled for longer than they held GPUs", over, 0),
     ]
-    remark = (
-        f"Idle: below {conf.idle_below_percent} % of use on average over {conf.idle_span_s / 60:g} "
-        "minutes."
-    )
     return sheet_of(
         _WASTE, rows, ask, checks, currency=books.currency, version=books.version,
-        state=books.state, remarks=(remark,),
+        state=books.state, remarks=(what_is_idle(conf),),
     )  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -17,17 +19,18 @@ from portal.forms.filters import Period, parse_period, unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
+from portal.pages.using.times import SPANS, days_of, words_of
 from portal.reports.charts import cost_chart
 from portal.reports.streams import StreamedFile, csv_file
 from scheduler.conf import load_conf
-from scheduler.selectors.usage import CostRow, costs_by
+from scheduler.selectors.usage import CostRow, costs_by, costs_over_time
 
 GROUPS = {
     "project": "Project",
     "team": "Team",
     "user": "Person",
     "device_model": "GPU model",
-}
+} | SPANS
 FORMATS = ("", "html", "csv")
 PARAMETERS = ("by", "from", "to", "format", "scope", "page")
 
@@ -47,13 +50,15 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
         by = "project"
     if request.GET.get("format", "") not in FORMATS:
         problems.append("format: choose html or csv.")
-    rows, total = costs_by(viewer, by, start=period.start, end=period.end, within=scope)
+    found = costs_over_time if by in SPANS else costs_by
+    rows, total = found(viewer, by, start=period.start, end=period.end, within=scope)
     currency = load_conf().currency
     if request.GET.get("format") == "csv" and not problems:
         limits.count(limits.EXPORT, viewer.pk)
         asked = {"by": by, "first": period.first, "last": period.last}
         record(viewer, "export.costs", Subject("export", "", "costs as CSV"), after=asked)
         return _csv(rows, total, by, period, currency)
+    rows = [replace(row, key=_words(by, row)) for row in rows]
     context = {
         "rows": leaf_of(request, rows, "page"),
         "total": total,
@@ -62,6 +67,7 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
         "groups": GROUPS,
         "period": period,
         "currency": currency,
+        "is_time": by in SPANS,
         "figure": cost_chart([(row.key, float(row.cost)) for row in rows], currency),
         "dearest": max((row.cost for row in rows), default=Decimal(0)),
         "rates": current_rates(),
@@ -70,6 +76,13 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
         "now": now,
     }
     return render(request, "costs/overview.html", context)
+
+
+def _words(by: str, row: CostRow) -> str:
+    """What a group is called: days as people write them."""
+    if by not in SPANS:
+        return row.key
+    return words_of(by, *days_of(by, date.fromisoformat(row.key)))
 
 
 def _csv(
@@ -83,7 +96,7 @@ def _csv(
                 row.key,
                 period.first.isoformat(),
                 period.last.isoformat(),
-                row.jobs,
+                "" if by in SPANS else row.jobs,
                 row.gpu_seconds,
                 (Decimal(row.gpu_seconds) / 3600).quantize(Decimal("0.0001")),
                 row.cost,

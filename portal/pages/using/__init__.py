@@ -1,0 +1,1 @@
+"""What was used: its costs, and what of it was wasted."""

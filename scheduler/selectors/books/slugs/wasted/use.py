@@ -1,0 +1,183 @@
+"""Use and waste over time: days, weeks or months of what was held, and what became of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from scheduler.conf import load_conf
+from scheduler.ledger.exact import EXACT, ZERO, total
+from scheduler.selectors.books.frame import (
+    Ask,
+    Bound,
+    Cells,
+    Check,
+    Column,
+    Drill,
+    Form,
+    Report,
+    Sheet,
+    Who,
+    sheet_of,
+    totals_of,
+)
+from scheduler.selectors.books.months import Books
+from scheduler.selectors.books.scope import Scope
+from scheduler.selectors.books.seconds import day_of, idle_by_day
+from scheduler.selectors.books.slugs.lines import LineSums, line_sums, lines_asked
+from scheduler.selectors.books.slugs.wasted.asked import asked, what_is_idle
+from scheduler.selectors.books.slugs.wasted.pieces import Piece, of_open_months, pieces_of
+from scheduler.selectors.books.spans import SPAN, Span, closed_of, span_of, standing_of
+
+FINAL, SO_FAR = "final", "so far"
+_USE = (
+    Column("day", "Day", Form.DAY),
+    Column("week", "Week"),
+    Column("month", "Month"),
+    Column("team", "Team"),
+    Column("project", "Project"),
+    Column("held_gpu_seconds", "Held h", Form.SECONDS, is_summed=True),
+    Column("work_gpu_seconds", "At work h", Form.SECONDS, is_summed=True),
+    Column(
+        "idle_gpu_seconds", "Held, idle h", Form.SECONDS, is_summed=True,
+        drill=Drill("idle-waste", {"team": "team", "project": "project"}),
+    ),
+    Column("unread_gpu_seconds", "Not measured h", Form.SECONDS, is_summed=True),
+    Column("around_gpu_seconds", "Set-up h", Form.SECONDS, is_summed=True),
+    Column("reserved_idle_gpu_seconds", "Reserved idle h", Form.SECONDS, is_summed=True),
+    Column("amount", "Cost", Form.AMOUNT, is_summed=True),
+    Column("used_amount", "Of it for use", Form.AMOUNT, is_summed=True),
+    Column("idle_amount", "For idle", Form.AMOUNT, is_summed=True),
+    Column("reserved_amount", "For reserved idle", Form.AMOUNT, is_summed=True),
+    Column("shared_amount", "Shares", Form.AMOUNT, is_summed=True),
+    Column("stands", "Cost is"),
+    Column("currency", "Currency", is_file_only=True),
+)  # fmt: skip
+PLACES = {column.name: place for place, column in enumerate(_USE)}
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of an account's day; GPU-seconds, and amounts that together are `amount`."""
+
+    held: int = 0
+    idle: int = 0
+    unread: int = 0
+    around: int = 0
+    reserved: int = 0
+    amount: Decimal = ZERO
+    idle_amount: Decimal = ZERO
+    reserved_amount: Decimal = ZERO
+    shared_amount: Decimal = ZERO
+
+    def take(self, piece: Piece, read: tuple[int, int], *, is_job: bool) -> None:
+        """What a piece adds; `read`: its readings, and how many of them idle."""
+        readings, idle_readings = read
+        idle = piece.run * idle_readings // readings if readings else 0
+        self.held += piece.held
+        self.idle += idle
+        self.unread += 0 if readings else piece.run
+        self.around += piece.around
+        self.reserved += piece.reserved
+        self.amount = EXACT.add(self.amount, piece.amount)
+        self.idle_amount = EXACT.add(self.idle_amount, piece.idle_charged(idle))
+        self.reserved_amount = EXACT.add(self.reserved_amount, piece.reserved_charged)
+        if not is_job:
+            shared = EXACT.subtract(piece.amount, piece.reserved_charged)
+            self.shared_amount = EXACT.add(self.shared_amount, shared)
+
+    @property
+    def figures(self) -> tuple[int | Decimal, ...]:
+        """In the order of the columns. What was charged for neither idle time nor kept time nor as
+        a share is for use, so the four parts are the cost to the last digit."""
+        parts = (self.idle_amount, self.reserved_amount, self.shared_amount)
+        work = self.held - self.idle - self.unread - self.around
+        seconds = (self.held, work, self.idle, self.unread, self.around, self.reserved)
+        return (*seconds, self.amount, EXACT.subtract(self.amount, total(parts)), *parts)
+
+
+def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
+    """Of each day and project: held GPU-seconds by whether they were at work, and what they cost.
+
+    A day of a closed month costs what the ledger's lines say, one of an open month what was charged
+    so far; shares come with the close.
+    """
+    books = scope.books(ask.period)
+    span = span_of(books, ask)
+    closed = closed_of(books, span)
+    lines, accounts = lines_asked(books, ask, scope)
+    mine, conf = asked(ask, scope, span.start_s, span.end_s), load_conf()
+    open_entries = of_open_months(mine.entries, closed)
+    pieces = pieces_of(scope, span, lines, open_entries, mine.segments)
+    read = idle_by_day(mine.samples, mine.hours, conf)
+    days: dict[tuple[int, str], _Sums] = defaultdict(_Sums)
+    for (attempt, day_s, account), piece in pieces.items():
+        readings = read.get((attempt, day_s), (0, 0)) if attempt is not None else (0, 0)
+        days[day_s, account].take(piece, readings, is_job=attempt is not None)
+    rows = [_row(scope, books, key, sums, closed) for key, sums in sorted(days.items())]
+    rows = [row for row in rows if any(row[PLACES["held_gpu_seconds"] : PLACES["stands"]])]
+    ledger = line_sums(books, ask, scope, lines, accounts) if closed else None
+    return sheet_of(
+        _USE, rows, ask, _checks(rows, ledger, books.currency),
+        currency=books.currency, remarks=(what_is_idle(conf), *_open_remarks(span, closed)),
+        **standing_of(books, span),
+    )  # fmt: skip
+
+
+def _row(
+    scope: Scope, books: Books, key: tuple[int, str], sums: _Sums, closed: frozenset[str]
+) -> Cells:
+    day, place = day_of(key[0]), scope.place(key[1])
+    stands = FINAL if f"{day:%Y-%m}" in closed else SO_FAR
+    head = (day, week_of(day), f"{day:%Y-%m}", place.team, place.project)
+    return (*head, *sums.figures, stands, books.currency)
+
+
+def week_of(day: date) -> str:
+    """The week as ISO 8601 writes it, such as 2026-W48; weeks begin on Mondays."""
+    year, week, _ = day.isocalendar()
+    return f"{year}-W{week:02d}"
+
+
+def _checks(rows: list[Cells], ledger: LineSums | None, currency: str) -> list[Check]:
+    """The parts against the whole, and the days of closed months against lines and ledger."""
+    sums = totals_of(_USE, rows)
+    parts = ("work", "idle", "unread", "around")
+    seconds = sum(int(sums[f"{part}_gpu_seconds"]) for part in parts)
+    amounts = [Decimal(sums[f"{part}_amount"]) for part in ("used", "idle", "reserved", "shared")]
+    held, idle = sums["held_gpu_seconds"], sums["idle_gpu_seconds"]
+    checks: list[Check] = [
+        Check("held is at work, idle, not measured and set-up", held, seconds, "GPU-s"),
+        Check("cost is use, idle, reserved and shares", sums["amount"], total(amounts), currency),
+        Bound("idle is at most held", idle, held, "GPU-s"),
+    ]
+    if ledger is None:
+        return checks
+    final = [row[PLACES["amount"]] for row in rows if row[PLACES["stands"]] == FINAL]
+    charged = total(amount for amount in final if isinstance(amount, Decimal))
+    checks.append(Check("days of closed months equal lines", charged, ledger.amount, currency))
+    return [*checks, *(check for check in ledger.checks(currency) if check.unit == currency)]
+
+
+def _open_remarks(span: Span, closed: frozenset[str]) -> tuple[str, ...]:
+    left = [month for month in span.months if month not in closed]
+    if not left:
+        return ()
+    which = left[0] if len(left) == 1 else f"{left[0]} to {left[-1]}"
+    are = "is" if len(left) == 1 else "are"
+    return (
+        f"{which} {are} not closed: what days cost there is what was charged so far, by whole "
+        "hours while a job runs. The close rates them, and adds shares and what was reserved.",
+    )
+
+
+REPORTS = (
+    Report(
+        "use-and-waste", "Use and waste",
+        "Held GPUs by day, week or month: at work or idle, and what each cost.",
+        "day × project", _USE, Who.BOOKS | Who.TEAMS | Who.OWN, _use_and_waste,
+        SPAN | {"team", "project"}, ("week", "idle_gpu_seconds"),
+    ),
+)  # fmt: skip
