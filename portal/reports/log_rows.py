@@ -68,13 +68,15 @@ def _second(starts: list[int], seconds: list[int], line: int) -> str:
 
 
 def _row(line: RenderedLine, came: str, gap: str) -> str:
+    """Numbers are no stops of the Tab key: there are thousands, and `y` links the line that is
+    found, chosen or at the top."""
     css, shown = _grouped(line, '<button type="button" class="fold">{}</button>')
     if line.cut_bytes:
         shown += ' <button type="button" class="lnk whole">show it</button>'
     above = f'<p class="gap">{escape(gap)}</p>' if gap else ""
     return (
         f'<div class="{css}" id="L{line.number}"{came}>{above}'
-        f'<a href="#L{line.number}">{line.number}</a><span>{shown}</span></div>'
+        f'<a href="#L{line.number}" tabindex="-1">{line.number}</a><span>{shown}</span></div>'
     )
 
 

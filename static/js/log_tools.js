@@ -1,4 +1,4 @@
-/* What a reader does with a log beside scrolling. The server searches it all and answers with lines. */
+/* What a reader does with a log beside scrolling. The server searches it. */
 (() => {
   "use strict";
 
@@ -202,7 +202,7 @@
       }
     }
 
-    /* The words themselves, without touching the row; a pattern marks its line alone. */
+    /* The words, without touching the row; a pattern marks its line alone. */
     paintRow(row) {
       if (!paint || this.form.mode.checked) return;
       const text = this.form.q.value;
@@ -220,7 +220,7 @@
       }
     }
 
-    /* A line that is linked to or found is never in a group that is shut. */
+    /* A line that is shown is in no shut group. */
     reveal(row) {
       if (!row?.hidden) return;
       this.shut.clear();
@@ -251,6 +251,7 @@
       const hash = start ? `${start}-L${line}` : `#L${line}`;
       const url = this.log.link(hash);
       history.replaceState(history.state, "", url.pathname === location.pathname ? url : hash);
+      this.at = -1;
       this.log.toHash();
     }
 
@@ -274,7 +275,11 @@
         f: () => (log.follow ? log.setFollow(false) : log.toEnd()),
         G: () => log.toEnd(),
         gg: () => log.toStart(),
-        y: () => window.trainyard.copy(log.link(/^#L/.test(location.hash) ? location.hash : `#L${log.topLine()}`)),
+        y: () => {
+          const { hash } = location;
+          const found = this.hits[this.at];
+          window.trainyard.copy(log.link(!found && /^#L/.test(hash) ? hash : `#L${found ?? log.topLine()}`));
+        },
         full: () => (document.fullscreenElement ? document.exitFullscreen() : this.root.requestFullscreen?.()),
         "/": () => this.form.q.select(),
         n: () => this.step(1),

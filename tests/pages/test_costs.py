@@ -116,7 +116,8 @@ def test_use_and_waste_add_up_on_the_page_and_in_its_file(client, lead, yard, by
     assert totals["held_gpu_seconds"] == sum(p.sums["held_gpu_seconds"] for p in parts) >= 184
     *rows, total = csv.DictReader(io.StringIO(csv_of(client, WASTE, by)))
     for name in ("held_gpu_seconds", "idle_gpu_seconds", "amount", "idle_amount"):
-        assert sum(Decimal(row[name]) for row in rows) == Decimal(total[name]) == totals[name]
+        # A second may have passed: one of the jobs runs.
+        assert sum(Decimal(row[name]) for row in rows) == Decimal(total[name]) >= totals[name]
     assert {row["cost_is"] for row in rows} == {"so far"}
 
 
