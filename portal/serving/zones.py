@@ -24,6 +24,21 @@ _LONGEST = 64
 _ALWAYS_UTC = ("/api/", "/audit/", "/finance/", "/usage/")
 _UTC_NAMES = {"UTC", "UCT", "Universal", "Zulu", *(f"Etc/{n}" for n in ("UTC", "UCT", "Zulu"))}
 
+# Browsers call some zones as tables of long ago did; who lives there does not.
+_RENAMED = {
+    "Africa/Asmera": "Africa/Asmara",
+    "America/Buenos_Aires": "America/Argentina/Buenos_Aires",
+    "America/Godthab": "America/Nuuk",
+    "Asia/Calcutta": "Asia/Kolkata",
+    "Asia/Katmandu": "Asia/Kathmandu",
+    "Asia/Rangoon": "Asia/Yangon",
+    "Asia/Saigon": "Asia/Ho_Chi_Minh",
+    "Atlantic/Faeroe": "Atlantic/Faroe",
+    "Europe/Kiev": "Europe/Kyiv",
+    "Pacific/Ponape": "Pacific/Pohnpei",
+    "Pacific/Truk": "Pacific/Chuuk",
+}
+
 GetResponse = Callable[[HttpRequest], Any]
 
 
@@ -38,7 +53,9 @@ def zone_of(cookies: Mapping[str, str]) -> tzinfo:
     name = cookies.get(COOKIE, "")
     if not name or len(name) > _LONGEST or cookies.get(CHOICE_COOKIE) == "utc":
         return UTC
-    return ZoneInfo(name) if name in _known() else UTC
+    # The tables of this machine may be of long ago themselves.
+    known = (one for one in (_RENAMED.get(name, name), name) if one in _known())
+    return next(map(ZoneInfo, known), UTC)
 
 
 @sync_and_async_middleware

@@ -54,6 +54,12 @@ def test_who_may_not_change_it_is_not_offered_to(client, bob, lead, carol, lab, 
     for person, offered in ((bob, False), (lead, True)):
         client.force_login(person)
         assert bool(extend_link(client, own)) is offered
+        page = client.get(own).content.decode()
+        # How to come in is told to whoever may.
+        assert "connect-url" not in page and "Only its owner can come in" in page
+    client.force_login(lab.owner)
+    page = client.get(own).content.decode()
+    assert "connect-url" in page and "Only its owner can come in" not in page
     client.force_login(carol)
     assert client.get(own).status_code == 404
 
