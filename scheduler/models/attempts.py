@@ -98,6 +98,12 @@ class Attempt(models.Model):
     def __str__(self) -> str:
         return f"attempt {self.number} of job {self.job_id}"
 
+    @property
+    def has_log(self) -> bool:
+        """Whether the log of any of its ranks is kept still; of none yet it will be."""
+        placements = self.placements.all()
+        return not placements or any(each.log_pruned_at is None for each in placements)
+
 
 class Placement(models.Model):
     """An attempt's share of one node: rank, what it reported last, and how much log arrived.

@@ -65,3 +65,13 @@ def test_a_job_that_did_not_fail_has_no_card(client, cluster, alice, project):
     attempt = start(job, cluster.node(1))
     sync(cluster.node(1), ended(attempt))
     assert "What went wrong" not in page_of(client, alice, job)
+
+
+def test_evidence_of_a_log_that_is_no_longer_kept_leads_nowhere(client, cluster, alice, project):
+    job = failed(cluster, alice, project, LOG)
+    assert "Read the log" in page_of(client, alice, job)
+    gone = {"log_pruned_at": scenes.at(90), "log_size": 0, "log_lines": 0}
+    job.attempts.get().placements.update(**gone)
+    page = page_of(client, alice, job)
+    assert "CUDA out of memory" in page and "This log is no longer kept." in page
+    assert "Read the log" not in page and "#L2" not in page
