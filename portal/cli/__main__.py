@@ -21,7 +21,7 @@ from portal.cli.exits import OK, READER_GONE, Failure
 from portal.cli.kept import outputs
 from portal.cli.kept.patch import patch
 from portal.cli.output import print_failure
-from portal.cli.people import audit, deputies, quota, roles, secrets, teams, webhooks
+from portal.cli.people import audit, deputies, quota, roles, secrets, teams, usage, webhooks
 from portal.cli.requesting import cancels, requests, rules
 from portal.cli.sessions import sessions
 
@@ -56,6 +56,7 @@ for command in (
     checkpoint.checkpoint,
     audit.audit,
     quota.quota,
+    usage.usage,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
