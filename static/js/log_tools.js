@@ -152,8 +152,7 @@
     }
 
     setTimes() {
-      const mode = this.times.value;
-      this.remember("ts", mode === "off" ? "" : mode);
+      this.remember("ts", this.times.value.replace("off", ""));
       this.dress();
     }
 
@@ -275,11 +274,7 @@
         f: () => (log.follow ? log.setFollow(false) : log.toEnd()),
         G: () => log.toEnd(),
         gg: () => log.toStart(),
-        y: () => {
-          const { hash } = location;
-          const found = this.hits[this.at];
-          window.trainyard.copy(log.link(!found && /^#L/.test(hash) ? hash : `#L${found ?? log.topLine()}`));
-        },
+        y: () => window.trainyard.copy(log.link(this.at < 0 && /^#L/.test(location.hash) ? location.hash : `#L${this.hits[this.at] ?? log.topLine()}`)),
         full: () => (document.fullscreenElement ? document.exitFullscreen() : this.root.requestFullscreen?.()),
         "/": () => this.form.q.select(),
         n: () => this.step(1),

@@ -44,18 +44,23 @@ def hear(page: Page, step: int) -> None:
             page.wait_for_timeout(500)
 
 
-def test_every_step_is_heard(stack, jobs, visit):
-    waits, runs = jobs
-    page = keep_time(by_keys(visit()))
+def sign_in(page: Page, password: str) -> None:
+    """The first two steps."""
     page.goto("/accounts/login/")
     hear(page, 1)
     write(page.get_by_label("Username or email"), "alice")
-    write(page.get_by_label("Password", exact=True), stack.password("alice"))
+    write(page.get_by_label("Password", exact=True), password)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Home", exact=True)).to_be_visible()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     hear(page, 2)
+
+
+def test_every_step_is_heard(stack, jobs, visit):
+    waits, runs = jobs
+    page = keep_time(by_keys(visit()))
+    sign_in(page, stack.password("alice"))
     page.keyboard.press("g")
     page.keyboard.press("j")
     page.wait_for_url("**/jobs/")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.keys import by_keys, press, tab_to
 
@@ -27,10 +27,9 @@ def job(stack) -> Iterator[int]:
     stack.wait_for(made)
 
 
-def test_a_log_is_followed_searched_linked_and_left(stack, job, visit):
-    page = by_keys(visit("alice", permissions=["clipboard-read", "clipboard-write"]))
+def to_its_log(page: Page, job: int) -> None:
+    """From home to the list, its first row, the job, and its log."""
     page.goto("/")
-    # To the list, its first row, the job, and its log.
     page.keyboard.press("g")
     page.keyboard.press("j")
     page.wait_for_url("**/jobs/")
@@ -41,6 +40,11 @@ def test_a_log_is_followed_searched_linked_and_left(stack, job, visit):
     page.wait_for_url(f"**/jobs/{job}/")
     page.keyboard.press("l")
     page.wait_for_url(f"**/jobs/{job}/logs/")
+
+
+def test_a_log_is_followed_searched_linked_and_left(job, visit):
+    page = by_keys(visit("alice", permissions=["clipboard-read", "clipboard-write"]))
+    to_its_log(page, job)
     says, lines = page.locator("[data-says]"), page.get_by_role("log")
     expect(says).to_contain_text("· following")
     # On and off, at the end and away from it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -24,11 +22,10 @@ from portal.forms.spans import read_span
 from portal.pages.cluster.moments import read_moment
 from portal.reports.charts import stamp
 from portal.reports.log_rows import gaps_above
-from portal.serving.zones import _RENAMED, zone_of
+from portal.serving.zones import zone_of
 from scheduler.models import Booking, Job, PoolHour
 from scheduler.selectors.printed.silences import Silence
 from scheduler.selectors.waits.buckets import counted
-from scheduler.services.sharing.budgets import set_budget
 from tests.pages.matrix import ROWS
 from tests.pages.test_matrix import address, people, things
 from tests.pages.yard import build_yard
@@ -148,28 +145,6 @@ def test_utc_under_other_names_and_by_choice_is_utc() -> None:
     for cookies in ({}, {"zone": "UTC"}, {"zone": "Etc/UTC"}, {"zone": BERLIN, "times": "utc"}):
         assert zone_of(cookies) is UTC
     assert str(zone_of({"zone": BERLIN, "times": "browser"})) == BERLIN
-
-
-def test_a_zone_is_called_as_it_is_now():
-    """Chromium and Safari say Asia/Calcutta of India, and Europe/Kiev."""
-    assert str(zone_of({"zone": "Asia/Calcutta"})) == KOLKATA
-    for old, new in _RENAMED.items():
-        named = zone_of({"zone": old})
-        assert str(named) in (old, new)
-        assert NOON.astimezone(named).utcoffset() == NOON.astimezone(ZoneInfo(old)).utcoffset()
-
-
-def test_days_of_budgets_are_those_of_utc_on_every_page(client, root, lead, project):
-    begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2126, 1, 1, tzinfo=UTC)
-    set_budget(
-        actor=root, owner=project.team, valid_from=begin, valid_until=end, amount=Decimal(5),
-        now=timezone.now(),
-    )  # fmt: skip
-    client.force_login(lead)
-    client.cookies["zone"] = "America/St_Johns"
-    for url in ("/", reverse("teams:board", args=[project.team.slug])):
-        page = re.sub(r"<[^>]+>", "", client.get(url).content.decode())
-        assert "until 1 Jan 2126 (UTC)" in page, url
 
 
 @pytest.mark.django_db
