@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import product
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from scheduler.engine.explaining.standing import Standing, standing_now
@@ -20,7 +22,7 @@ from scheduler.selectors.standing import precedence_of
 from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.changing.turns import Turn, order_jobs, turn_job
 from scheduler.services.errors import Conflict, Forbidden, Invalid
-from scheduler.services.sharing.policies import set_policy
+from scheduler.services.sharing.policies import set_policy, set_pool_policy
 from tests import scenes
 from tests.scenes import at, submit
 
@@ -110,5 +112,24 @@ def test_what_cannot_be_ordered_is_refused(cluster, alice, bob, root, project):
     with pytest.raises(Conflict, match="does not wait"):
         turn_job(actor=alice, job=other, turn=Turn.FIRST)
     set_policy(actor=root, name=Order.SHORTEST)
-    with pytest.raises(Conflict, match="by their length"):
+    with pytest.raises(Conflict, match="by how long they still run, not by their age"):
         turn_job(actor=alice, job=mine, turn=Turn.FIRST)
+
+
+def test_where_age_does_not_count_no_order_is_offered_and_it_is_said_why(
+    client, cluster, alice, root, project
+):
+    for _ in range(2):
+        submit(alice, project)
+    client.force_login(alice)
+    address = reverse("queue:list")
+    with CaptureQueriesContext(connection) as by_age:
+        assert "Your order" in client.get(address).content.decode()
+    orders = {Order.SHORTEST: "how long they still run", Order.LAS: "how little they have run"}
+    for order, words in orders.items():
+        set_pool_policy(actor=root, pool=cluster.pool, name=order)
+        with CaptureQueriesContext(connection) as seen:
+            text = client.get(address).content.decode()
+        assert "Your order" not in text and reverse("queue:turn", args=["default"]) not in text
+        assert f"Pool default starts jobs by {words}, not by their age" in text
+        assert len(seen) == len(by_age)

@@ -24,6 +24,7 @@ from scheduler.selectors.cluster import get_visible_pool, pool_summaries
 from scheduler.selectors.queues import own_rows_behind, queue_rows, queues_of
 from scheduler.selectors.waits.deciding import last_decided
 from scheduler.selectors.waits.hours import DAYS, wait_history
+from scheduler.services.changing.turns import why_no_turns
 from scheduler.services.queues import pause_queue, resume_queue
 
 
@@ -50,16 +51,19 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     own = [row.job for row in (*rows, *behind) if row.job is not None]
     mine = [job for job in own if job.owner_id == viewer.pk]
     lines, now = with_turns([*lines_of(rows), *lines_of(behind)], viewer), timezone.now()
+    # Asked whether the viewer has several jobs here or not: a page costs the same for everybody.
+    no_turns = why_no_turns(chosen.pool) if chosen else ""
+    takes_turns = len(mine) > 1 and not no_turns
     context: dict[str, Any] = {
         "summaries": summaries,
         "chosen": chosen,
         "lines": lines,
-        "drawn": draw_rows(
-            lines, now, with_turns=len(mine) > 1, outside=scope.name, owner=viewer.pk
-        ),
+        "drawn": draw_rows(lines, now, with_turns=takes_turns, outside=scope.name, owner=viewer.pk),
         "shown": len(rows),
         "behind": len(behind),
         "mine": mine,
+        "takes_turns": takes_turns,
+        "no_turns": no_turns if len(mine) > 1 else "",
         "have_yielded": any(job.yielded_from for job in mine),
         "may_operate": can(viewer, "operate", None),
         "problems": problems,

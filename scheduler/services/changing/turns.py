@@ -16,9 +16,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.statements import asked_together
 from scheduler import events
 from scheduler.engine.policy import Order
 from scheduler.models import Job, Pool
+from scheduler.selectors.sharing.limits import NEWEST_RULE, POOL_RULES
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.gathering import gathering
 from scheduler.services.history import record_event, tell_of_job
@@ -29,6 +31,10 @@ from scheduler.states import JobState
 MAX_TURNS = 1000
 _STEP = timedelta(microseconds=1)
 _AGE_COUNTS = (Order.FAIR, Order.FIFO)
+_COUNTS = {
+    Order.SHORTEST: "how long they still run",
+    Order.LAS: "how little they have run",
+}
 
 
 class Turn(StrEnum):
@@ -37,6 +43,18 @@ class Turn(StrEnum):
     FIRST = "first"
     EARLIER = "earlier"
     LATER = "later"
+
+
+def why_no_turns(pool: Pool) -> str:
+    """Why no job lets another go first in this pool now; empty where they may. One query."""
+    with asked_together([(NEWEST_RULE, ()), (POOL_RULES, ())]):
+        order = policy_of_pool(pool).order
+    if order in _AGE_COUNTS:
+        return ""
+    return (
+        f"Pool {pool.name} starts jobs by {_COUNTS[order]}, not by their age, so none of yours "
+        "can let another go first. Hold the one that should wait."
+    )
 
 
 @transaction.atomic
@@ -100,11 +118,8 @@ def _line(actor: User, pool: Pool, tier: int) -> list[Job]:
 
 def _lines(actor: User, pool: Pool, tiers: Collection[int]) -> dict[int, list[Job]]:
     """The same of several tiers, in one go."""
-    if policy_of_pool(pool).order not in _AGE_COUNTS:
-        raise Conflict(
-            f"Pool {pool.name} starts jobs by their length, not by their age, so none of yours "
-            "can let another go first. Hold the one that should wait."
-        )
+    if refusal := why_no_turns(pool):
+        raise Conflict(refusal)
     waiting = (
         _mine(actor, pool)
         .filter(tier__in=tiers)
