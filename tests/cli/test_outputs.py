@@ -91,6 +91,17 @@ def test_what_is_on_a_node_that_is_not_heard_is_named(portal_is, tmp_path, capsy
     assert "1 of 2 files are on a node that is not heard" in err and "operator" in err
 
 
+def test_all_that_is_not_there_yet_is_named(portal_is, tmp_path, capsys):
+    portal_is(portal("arriving", "whole", "away", "arriving"))
+    assert download(tmp_path, "--json") == TRY_AGAIN
+    told = json.loads(capsys.readouterr().err)
+    assert told["details"] == ["out/2", "out/0", "out/3"]
+    assert download(tmp_path) == TRY_AGAIN
+    err = " ".join(capsys.readouterr().err.split())
+    assert "1 of 4 files are on a node that is not heard, and 2 are still on their way" in err
+    assert "Ask an operator. Fetch them in a moment" in err and "trainyard outputs 7" in err
+
+
 def test_other_bytes_leave_nothing(portal_is, tmp_path, capsys):
     portal_is(portal("whole", digest="0" * 64))
     assert download(tmp_path) == USAGE

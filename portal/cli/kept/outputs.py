@@ -52,14 +52,28 @@ def outputs(
         print_json({"items": done})
     else:
         _tell(found, done)
-    for state, words, remedy in _LATER:
-        if late := [one["name"] for one in found if one["state"] == state]:
-            raise Failure(
-                f"{len(late)} of {len(found)} files are {words}.",
-                code=TRY_AGAIN,
-                details=late,
-                remedy=remedy,
-            )
+    _refuse_late(job, found)
+
+
+def _refuse_late(job: int, found: list[dict[str, Any]]) -> None:
+    """Raises Failure where files are not there yet, with the names of all of them."""
+    late = [
+        (names, words, remedy)
+        for state, words, remedy in _LATER
+        if (names := [one["name"] for one in found if one["state"] == state])
+    ]
+    if not late:
+        return
+    first, *more = late
+    which = [f"`trainyard outputs {job}` says which is which."] if more else []
+    raise Failure(
+        f"{len(first[0])} of {len(found)} files are {first[1]}"
+        + "".join(f", and {len(names)} are {words}" for names, words, _ in more)
+        + ".",
+        code=TRY_AGAIN,
+        details=[name for names, _, _ in late for name in names],
+        remedy=" ".join([*(remedy for _, _, remedy in late), *which]),
+    )
 
 
 def _tell(found: list[dict[str, Any]], done: list[dict[str, Any]]) -> None:
