@@ -279,6 +279,6 @@ LOGGING: dict[str, Any] = {
     "loggers": {"httpx": {"level": "WARNING"}},  # one line per request of a client says nothing
     "root": {
         "handlers": ["console"],
-        "level": env.choice("TRAINYARD_LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL"),
+        "level": env.log_level("TRAINYARD_LOG_LEVEL"),
     },
 }

@@ -17,6 +17,8 @@ from django.core.exceptions import ImproperlyConfigured
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
+# Names that Python's logging takes as well.
+_SAME_LEVEL = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 # Unix socket paths end at 107 bytes; the longest name below the run folder has 24.
 MAX_RUN_DIR = 80
 
@@ -59,6 +61,14 @@ def choice(name: str, *allowed: str) -> str:
     if found is None:
         raise ImproperlyConfigured(f"{name} must be {' or '.join(allowed)}, not {value!r}")
     return found
+
+
+def log_level(name: str) -> str:
+    """A level of Python's logging by any of its names, in large or small letters; INFO is usual."""
+    asked = os.environ.get(name, "").strip().upper()
+    if asked in _SAME_LEVEL:
+        return _SAME_LEVEL[asked]
+    return choice(name, "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
 
 
 def words(name: str, default: str = "") -> list[str]:

@@ -103,6 +103,22 @@ def test_a_choice_is_named_and_may_be_in_small_letters(monkeypatch):
         env.choice("TRAINYARD_LOG_LEVEL", "DEBUG", "INFO")
 
 
+@pytest.mark.parametrize(
+    ("word", "level"),
+    [("WARN", "WARNING"), ("fatal", "CRITICAL"), (" Warning ", "WARNING"), ("", "INFO")],
+)
+def test_a_level_of_the_log_goes_by_all_its_names(monkeypatch, word, level):
+    monkeypatch.setenv("TRAINYARD_LOG_LEVEL", word)
+    assert env.log_level("TRAINYARD_LOG_LEVEL") == level
+
+
+def test_a_level_that_there_is_not_is_refused_with_those_there_are(monkeypatch):
+    monkeypatch.setenv("TRAINYARD_LOG_LEVEL", "NOTSET")
+    known = "TRAINYARD_LOG_LEVEL must be INFO or DEBUG or WARNING or ERROR or CRITICAL, not"
+    with pytest.raises(ImproperlyConfigured, match=f"{known} 'NOTSET'"):
+        env.log_level("TRAINYARD_LOG_LEVEL")
+
+
 def test_mail_as_the_example_writes_it_is_encrypted():
     example = (ROOT / "deploy" / "env.example").read_text()
     urls = re.findall(r"smtp\S*://user\S+", example)
