@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from portal.embedded import broker, programs
+from portal.embedded.earlier import wait_for_earlier
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import LocalNode
 from portal.embedded.supervisor import Supervisor
@@ -96,7 +97,7 @@ class Stack:
         """
         self.places.make()
         self._lock = self.places.lock()
-        self.supervisor.wait_for_earlier()
+        wait_for_earlier(self.places, self.tell)
         self.address = self.places.choose_address(self.options.port)
         told = self.environment()
         has_own_broker = not (told.get("REDIS_URL") or told.get("REDIS_URL_FILE"))

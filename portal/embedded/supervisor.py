@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import os
 import shlex
-import socket
 import subprocess
 import time
 import xmlrpc.client
@@ -16,11 +15,10 @@ from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport
 
+from portal.embedded.earlier import configuration_of
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import WEB, Program, leashed, python
 
-# How long one of an earlier start may take to stop its programs.
-EARLIER_S = 90.0
 # What supervisord calls a program that it still has to stop.
 _UP = ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
 
@@ -33,23 +31,10 @@ class Supervisor:
         self._programs: Sequence[Program] = ()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def wait_for_earlier(self, timeout_s: float = EARLIER_S) -> None:
-        """Let the supervisord of a killed launcher end: it stops its programs, which hold their
-        ports, and then removes the socket that is there by then. Raises StackProblem.
-        """
-        deadline = time.monotonic() + timeout_s
-        while _listens(self.places.supervisor_socket):
-            if time.monotonic() > deadline:
-                raise StackProblem(
-                    "the programs of the last start are still there; end the supervisord that "
-                    f"listens at {self.places.supervisor_socket}"
-                )
-            time.sleep(0.1)
-
     def start(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
         """Begin with no program running. Raises StackProblem when supervisord cannot start."""
         self._programs = programs
-        path = self.places.state / "supervisord.conf"
+        path = configuration_of(self.places)
         path.write_text(configuration(self.places, programs), encoding="utf-8")
         self.places.supervisor_socket.unlink(missing_ok=True)
         with (self.places.logs / "supervisord.out").open("wb") as output:
@@ -161,18 +146,6 @@ class Supervisor:
             "http://127.0.0.1", transport=SupervisorTransport(None, None, address)
         )
         return getattr(proxy.supervisor, method)(*arguments)
-
-
-def _listens(path: Path) -> bool:
-    """Whether somebody takes connections at this socket."""
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(5)
-        try:
-            line.connect(str(path))
-        except OSError as problem:
-            # Its queue is full.
-            return isinstance(problem, TimeoutError | BlockingIOError)
-    return True
 
 
 def configuration(places: Places, programs: Sequence[Program]) -> str:

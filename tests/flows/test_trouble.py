@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +22,7 @@ from django.core.management.base import CommandError
 
 from portal.embedded import postgres, sample
 from portal.embedded import stack as stacks
+from portal.embedded.earlier import wait_for_earlier
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import python
 from portal.embedded.sample import SampleProblem
@@ -113,20 +117,59 @@ def folders() -> Iterator[Places]:
 
 def test_a_start_waits_until_the_killed_one_has_let_go(folders):
     """What it removes as its last is the socket that is there by then."""
-    supervisor = Supervisor(folders)
-    supervisor.wait_for_earlier()
+    told: list[str] = []
+    wait_for_earlier(folders, told.append)
+    assert not told
     with socket.socket(socket.AF_UNIX) as earlier:
         earlier.bind(str(folders.supervisor_socket))
         earlier.listen()
-        with pytest.raises(StackProblem, match="of the last start are still there"):
-            supervisor.wait_for_earlier(0.2)
+        with pytest.raises(StackProblem, match=f"still there; .*: kill -9 {os.getpid()}"):
+            wait_for_earlier(folders, told.append, 0.2)
         end = threading.Timer(0.3, folders.supervisor_socket.unlink)
         end.start()
-        supervisor.wait_for_earlier()
+        wait_for_earlier(folders, told.append)
         assert not end.is_alive()
+    words = f"the last start, which was killed, to end (process {os.getpid()}), until"
+    assert [words in said for said in told] == [True, True]
     # A socket that nobody listens at any more is no obstacle.
     folders.supervisor_socket.touch()
-    supervisor.wait_for_earlier()
+    wait_for_earlier(folders, told.append)
+    assert len(told) == 2
+
+
+_LISTENS = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); "
+_LISTENS += "s.listen(); print(flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def supervisord(folders) -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
+    """One in name alone, which nobody has told to end, with the configuration of a folder."""
+    with contextlib.ExitStack() as ended:
+
+        def start(state: Path) -> subprocess.Popen[bytes]:
+            words = [str(folders.supervisor_socket), "supervisor.supervisord"]
+            words += ["-c", str(state / "supervisord.conf")]
+            command = python("-S", "-c", _LISTENS, *words)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE)
+            ended.callback(process.communicate)
+            ended.callback(process.kill)
+            assert process.stdout is not None and process.stdout.readline()
+            return process
+
+        yield start
+
+
+def test_one_that_was_never_told_to_end_is_told(folders, supervisord):
+    process = supervisord(folders.state)
+    wait_for_earlier(folders, lambda _: None, 30)
+    assert process.wait() == -signal.SIGTERM
+
+
+def test_one_of_another_folder_is_not_waited_for_and_goes_on(folders, supervisord, tmp_path):
+    process = supervisord(tmp_path)
+    with pytest.raises(StackProblem, match=f"{tmp_path} .*TRAINYARD_RUN_DIR"):
+        wait_for_earlier(folders, pytest.fail)
+    assert process.poll() is None
 
 
 def test_a_supervisord_that_does_not_answer_is_named(folders):
