@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from datetime import timedelta
+from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -124,6 +125,21 @@ def test_rows_are_gpus_and_a_node_can_be_looked_at_alone(client, alice, yard):
     assert escape("node: node 'n2' has no GPU.") in none and "no such node" not in none
     later = client.get(reverse(LINE), {"rows": "gpu", "node": "n1", "skip": "9"}).content.decode()
     assert "There are no more than 2 GPUs." in later and "there is no node" not in later
+
+
+@pytest.mark.parametrize("rows", ["node", "gpu", "team"])
+def test_a_node_of_another_pool_is_said_to_be_there(client, alice, root, yard, rows):
+    other = create_pool(actor=root, name="other")
+    client.force_login(alice)
+    asked = {"rows": rows, "node": "n1", "pool": other.name}
+    page = client.get(reverse(LINE), asked)
+    text = page.content.decode()
+    assert escape("node: node 'n1' is in pool default, not in pool other.") in text
+    assert "It is in pool default." in text and "no such node" not in text
+    (there,) = re.findall(r'<a href="([^"]+)">Show it there</a>', text)
+    shown = client.get(reverse(LINE) + unescape(there))
+    assert parse_qs(urlsplit(unescape(there)).query)["pool"] == ["default"]
+    assert not shown.context["problems"] and not shown.context["missing"]
 
 
 def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):

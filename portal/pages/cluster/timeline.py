@@ -44,11 +44,10 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         viewer, start=window.start, end=window.end, now=now, pool=chosen, node=node, by=by,
         skip=skip,
     )  # fmt: skip
-    is_there = bool(found.gpus) or any(row.node for row in found.rows)
-    if node and not is_there:
-        is_there = by == "gpu" and visible_nodes(viewer).filter(name=node).exists()
-        words = "node {!r} has no GPU" if is_there else "there is no node {!r} here"
-        problems.append(f"node: {words.format(node)}.")
+    missing, its_pool = "", ""
+    if node and not found.gpus and not any(row.node for row in found.rows):
+        its = visible_nodes(viewer).filter(name=node).first()
+        missing, its_pool = _missing(problems, node, its.pool if its else None, chosen)
     found = by_team(found) if by == "team" else found
     scale = Scale(window.start, window.end)
     is_list = choice(request, "view", ("list",)) == "list"
@@ -60,7 +59,8 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         "pools": list(pools.values()),
         "chosen": chosen,
         "node": node,
-        "is_there": is_there,
+        "missing": missing,
+        "its_pool": its_pool,
         "picture": picture,
         "is_list": is_list,
         "lines": [(row, bar) for row in found.rows for bar in row.bars] if is_list else [],
@@ -73,6 +73,21 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     }
     part = "#live" if request.GET.get("part") == "live" else ""
     return render(request, f"cluster/timeline.html{part}", context)
+
+
+def _missing(
+    problems: list[str], node: str, its: Pool | None, chosen: Pool | None
+) -> tuple[str, str]:
+    """What to say in the place of a node that is not shown, and the pool that shows it; `its`: the
+    pool it is in, None where there is no such node."""
+    if its is None:
+        problems.append(f"node: there is no node {node!r} here.")
+        return "There is no such node here.", ""
+    if chosen is not None and chosen != its:
+        problems.append(f"node: node {node!r} is in pool {its.name}, not in pool {chosen.name}.")
+        return f"It is in pool {its.name}.", its.name
+    problems.append(f"node: node {node!r} has no GPU.")
+    return "It has no GPU.", ""
 
 
 def _shown(found: Timeline, window: Window, skip: int) -> dict[str, object]:
