@@ -183,8 +183,8 @@
   view.addEventListener("mouseup", () => {
     if (!String(getSelection())) keyboard.focus({ preventScroll: true });
   });
-  // A scroll bar's presses are the view's own, and have no end that a page hears of.
-  view.addEventListener("mousedown", (event) => choose(event.button === 0 && event.target !== view));
+  // Presses of a scroll bar, and on a Mac with Ctrl for the menu, have no end that a page hears of.
+  view.addEventListener("mousedown", (event) => choose(event.button === 0 && event.target !== view && !(IS_MAC && event.ctrlKey)));
   for (const end of ["mouseup", "dragend", "blur"]) window.addEventListener(end, () => choose(false));
   document.addEventListener("selectionchange", catchUp);
   view.addEventListener("keydown", (event) => {
