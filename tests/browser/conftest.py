@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from playwright.sync_api import (
     Locator,
     Page,
     Playwright,
+    Route,
     WebSocketRoute,
     expect,
     sync_playwright,
@@ -143,6 +145,35 @@ def expect_live(chip: Locator) -> None:
     """The word is there from the start, but not to be seen before the socket is open."""
     expect(chip).to_be_visible()
     expect(chip).to_have_text("Live")
+
+
+class Held:
+    """Holds back requests until they are released."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._page, self._pattern = page, pattern
+        self._routes: list[Route] = []
+        self._is_open = False
+        page.route(pattern, self._came)
+
+    def _came(self, route: Route) -> None:
+        if self._is_open:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+    def wait(self) -> None:
+        """Until one is held, which has to be within PATIENCE_MS."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not self._routes:
+            assert time.monotonic() < deadline, f"nothing asked for {self._pattern}"
+            self._page.wait_for_timeout(50)
+
+    def release(self) -> None:
+        """What was held, and all that comes."""
+        self._is_open = True
+        for route in self._routes:
+            route.continue_()
 
 
 class Door:

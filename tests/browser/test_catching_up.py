@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, Route, WebSocket, expect
 
-from tests.browser.conftest import cancel, expect_live
+from tests.browser.conftest import Held, cancel, expect_live
 from tests.browser.passing import keep_time, pass_time, pass_time_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -24,33 +24,6 @@ class Fails:
             self.left -= 1
             route.fulfill(status=503, body="not now")
         else:
-            route.continue_()
-
-
-class Held:
-    """Holds back requests until they are released."""
-
-    def __init__(self, page: Page, pattern: str) -> None:
-        self._page = page
-        self._routes: list[Route] = []
-        self._is_open = False
-        page.route(pattern, self._came)
-
-    def _came(self, route: Route) -> None:
-        if self._is_open:
-            route.continue_()
-        else:
-            self._routes.append(route)
-
-    def wait(self) -> None:
-        """Until one is held."""
-        while not self._routes:
-            self._page.wait_for_timeout(50)
-
-    def release(self) -> None:
-        """What was held, and all that comes."""
-        self._is_open = True
-        for route in self._routes:
             route.continue_()
 
 
