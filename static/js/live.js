@@ -154,7 +154,7 @@
   function onOpen() {
     upSince = Date.now();
     stopPolling();
-    show("live");
+    if (!failed.size) show("live");
     watched = new Set();
     sync();
     if (failures) refreshAll();
@@ -253,12 +253,9 @@
     const isRegion = elt.dataset.topic !== undefined;
     if (successful) {
       failed.delete(elt.id);
-      if (isRegion) freshAt = new Date();
-      if (polling) show("paused");
-    } else if (isRegion) {
-      failed.set(elt.id, times + 1);
-      if (times) show("paused");
-    }
+      if (isRegion && !markOf(elt)) freshAt = new Date();
+    } else if (isRegion) failed.set(elt.id, times + 1);
+    if (successful ? polling : times) show("paused");
     for (const id of failed.keys()) if (!document.getElementById(id)?.dataset.topic) failed.delete(id);
     if (isAmiss && !failed.size && !polling) show("live");
   });

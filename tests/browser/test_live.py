@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.conftest import Door, expect_live
+from tests.browser.conftest import Door, Held, expect_live
 from tests.browser.passing import keep_time, pass_time, pass_time_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -152,11 +152,21 @@ def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
     assert (len(rows(page)), asked, sockets) == (3, [], [])
     chip.click()
     expect(page.locator("#job-rows tbody .jn")).to_have_count(2)
-    # A row is marked by its key, and is left alone from then on.
+    # A row is marked by its key, and is left alone from then on: rows that were on their way then,
+    # too, and those make nothing fresh.
+    held = Held(page, "**/*part=rows*")
+    chip.click()
+    held.wait()
     page.keyboard.press("j")
     page.keyboard.press("x")
     mark = page.get_by_label(f"Mark #{jobs[2]}")
     expect(mark).to_be_checked()
+    expect(page.locator(".htmx-request")).to_have_count(1)
+    said = chip.text_content()
+    page.clock.run_for(2_000)
+    held.release()
+    expect(changed(page, "job-rows")).to_be_visible()
+    assert chip.text_content() == said
     chip.click()
     expect(changed(page, "job-rows")).to_be_visible()
     expect(mark).to_be_checked()
@@ -186,6 +196,28 @@ def test_how_fresh_a_page_is_says_the_last_answer_that_came(visit, jobs):
     assert len(asked) > 2 and chip.text_content() == said
     page.unroute_all()
     pass_time_until(page, 10, lambda: chip.text_content() != said)
+
+
+def test_a_socket_that_is_back_calls_nothing_live_while_parts_fail(visit, jobs):
+    page = keep_time(visit("alice", excused=["503", "Failed to load", "htmx:"]))
+    door = Door(page)
+    page.goto(f"/jobs/{jobs[0]}/")
+    chip = page.locator("#live-chip")
+    expect_live(chip)
+    page.route(re.compile(r"[?&]part="), lambda route: route.fulfill(status=503, body="not now"))
+    door.shut()
+    pass_time_until(page, 10, lambda: "Live paused" in chip.inner_text())
+    pass_time(page, 12)
+    with page.expect_websocket():
+        chip.evaluate(
+            """chip => new MutationObserver(() => (window.said ??= []).push(chip.textContent))
+                .observe(chip, { childList: true })"""
+        )
+        door.open()
+        pass_time(page, 40)
+    assert "Live" not in (page.evaluate("window.said") or [])
+    page.unroute_all()
+    pass_time_until(page, 40, lambda: chip.inner_text() == "Live")
 
 
 def test_a_page_that_would_load_again_asks_who_is_busy_on_it(stack, visit, jobs):
