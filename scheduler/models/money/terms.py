@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from django.conf import settings
 from django.db import models
 
@@ -22,6 +24,33 @@ def words_of(policy: str, percent: int) -> str:
     """A policy as pages say it, with the part that goes by guarantee where only a part does."""
     words = POLICY_WORDS[IdlePolicy(policy)]
     return f"{words} ({percent} %)" if policy == IdlePolicy.HYBRID else words
+
+
+class _Policies(Protocol):
+    """Terms, as a row or as figures."""
+
+    @property
+    def idle(self) -> str: ...
+    @property
+    def platform(self) -> str: ...
+    @property
+    def guarantee_percent(self) -> int: ...
+
+
+class PoliciesInWords:
+    """What terms say in words, be they a row or figures."""
+
+    __slots__ = ()
+
+    @property
+    def idle_words(self: _Policies) -> str:
+        """Who pays for idle time, as pages say it."""
+        return words_of(self.idle, self.guarantee_percent)
+
+    @property
+    def platform_words(self: _Policies) -> str:
+        """Who pays for drained, broken and silent time, as pages say it."""
+        return words_of(self.platform, self.guarantee_percent)
 
 
 _POLICIES = [(str(policy), POLICY_WORDS[policy]) for policy in IdlePolicy]
@@ -49,7 +78,7 @@ class Unreachable(models.TextChoices):
     TEAM = "team", "The team that holds it"
 
 
-class PoolTerms(models.Model):
+class PoolTerms(PoliciesInWords, models.Model):
     """Terms of a pool from a month (`2026-11`) on; the newest approved row for a month holds.
 
     `idle` says who is charged for time nobody used, `platform` for drained and broken time;
@@ -87,16 +116,6 @@ class PoolTerms(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool}: idle {self.idle}, platform {self.platform}"
-
-    @property
-    def idle_words(self) -> str:
-        """Who pays for idle time, as pages say it."""
-        return words_of(self.idle, self.guarantee_percent)
-
-    @property
-    def platform_words(self) -> str:
-        """Who pays for drained, broken and silent time, as pages say it."""
-        return words_of(self.platform, self.guarantee_percent)
 
 
 class GuaranteeSpan(models.Model):

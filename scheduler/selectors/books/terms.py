@@ -14,13 +14,13 @@ from accounts.permissions import can
 from scheduler.ledger.periods import Month
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import Pool, PoolTerms, Recovery, TermsDecision
-from scheduler.models.money.terms import Unreachable, words_of
+from scheduler.models.money.terms import PoliciesInWords, Unreachable
 
 FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery", "unreachable")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(PoliciesInWords):
     """A pool's terms in a month, as rows or the usual ones say."""
 
     idle: str = IdlePolicy.NONE
@@ -29,16 +29,6 @@ class Terms:
     refund_s: int = 0
     recovery: str = Recovery.RATES
     unreachable: str = Unreachable.PLATFORM
-
-    @property
-    def idle_words(self) -> str:
-        """Who pays for idle time, as pages say it."""
-        return words_of(self.idle, self.guarantee_percent)
-
-    @property
-    def platform_words(self) -> str:
-        """Who pays for drained, broken and silent time, as pages say it."""
-        return words_of(self.platform, self.guarantee_percent)
 
     @property
     def unreachable_words(self) -> str:
