@@ -36,6 +36,11 @@ class Pool(models.Model):
         return self.name
 
 
+def name_once_retired(name: str, number: int) -> str:
+    """What the node of this number is called from then on; its name may be used again."""
+    return f"{name[:50]}~{number}"
+
+
 class Node(models.Model):
     """A machine with an agent.
 

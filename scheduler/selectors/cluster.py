@@ -31,7 +31,7 @@ from accounts.models.rows import AsJson, as_rows, rows_in
 from accounts.permissions import can
 from accounts.statements import AskedOnce
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, NodeToken, Pool, Queue
-from scheduler.models.cluster import slot_model
+from scheduler.models.cluster import name_once_retired, slot_model
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Column, Place, in_order, page_in_order
@@ -124,7 +124,7 @@ def get_visible_node(viewer: User, name: str, **along: Any) -> Node:
 def is_retired(number: int, name: str) -> bool:
     """Whether the node of this number was `name` and is retired; it gave its name away then."""
     gone = Node.objects.filter(pk=number, state=NodeState.RETIRED)
-    return gone.filter(name=f"{name[:50]}~{number}").exists()
+    return gone.filter(name=name_once_retired(name, number)).exists()
 
 
 def visible_node_tokens(viewer: User) -> QuerySet[NodeToken]:

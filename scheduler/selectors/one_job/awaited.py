@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import Count, Max, Q
+from django.db.models import Max, Q
 
 from accounts.models import User
 from scheduler.models import Job, SetDependency
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.sets import visible_sets
-from scheduler.states import (
-    FINAL_JOB_STATES,
-    LIVE_ATTEMPT_STATES,
-    DependencyKind,
-    JobState,
-    tasks_so_far,
-)
+from scheduler.selectors.waits.tasks import tasks_counted
+from scheduler.states import LIVE_ATTEMPT_STATES, DependencyKind, JobState, tasks_so_far
 
 _TOLD = 10
 
@@ -87,16 +82,10 @@ def sets_awaited(viewer: User, job: Job) -> list[AwaitedSet]:
     numbers = job.wait_facts.get("sets") if job.state == JobState.HELD else None
     if not numbers:
         return []
-    is_over = Q(on__tasks__state__in=FINAL_JOB_STATES)
-    is_begun = is_over | Q(on__tasks__started_at__isnull=False)
     rows = SetDependency.objects.filter(
         job=job, on__in=visible_sets(viewer).filter(pk__in=numbers).values("pk")
     )
-    counted = rows.order_by("on", "kind").annotate(
-        size=Count("on__tasks"),
-        ended=Count("on__tasks", filter=is_over),
-        begun=Count("on__tasks", filter=is_begun),
-    )
+    counted = rows.order_by("on", "kind").annotate(**tasks_counted("on__tasks__"))
     return [
         AwaitedSet(on, kind, size, begun if kind == DependencyKind.AFTER else ended)
         for on, kind, size, ended, begun in counted.values_list(

@@ -10,15 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from accounts.statements import AskedOnce, BuiltOnce
 from scheduler.models import Job, JobSet, SetDependency
+from scheduler.selectors.waits.tasks import ended_well, has_begun, has_ended, tasks_counted
 from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason, tasks_so_far
 
-_ENDED = Q(state__in=FINAL_JOB_STATES)
-_WELL = Q(state=JobState.SUCCEEDED)
-_BEGUN = _ENDED | Q(started_at__isnull=False)
 _WANTED: Mapping[str, str] = {
     DependencyKind.AFTER: "to start",
     DependencyKind.AFTEROK: "to succeed",
@@ -96,11 +94,7 @@ def tallies_of(sets: Collection[int]) -> dict[int, Tally]:
         return {}
     tasks = Job.objects.filter(job_set__in=sets).order_by()
     counted = tasks.values_list("job_set").annotate(
-        size=Count("pk"),
-        ended=Count("pk", filter=_ENDED),
-        well=Count("pk", filter=_WELL),
-        begun=Count("pk", filter=_BEGUN),
-        first_bad=Min("array_index", filter=_ENDED & ~_WELL),
+        **tasks_counted(), first_bad=Min("array_index", filter=has_ended() & ~ended_well())
     )
     return {number: Tally(*told) for number, *told in counted}
 
@@ -148,7 +142,7 @@ def _may_decide(job: Job) -> bool:
 def _open_ends() -> tuple[Exists, Exists]:
     """Of a set: whether a task has not ended, and whether one has not even started."""
     tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
-    return Exists(tasks.exclude(_ENDED)), Exists(tasks.exclude(_BEGUN))
+    return Exists(tasks.exclude(has_ended())), Exists(tasks.exclude(has_begun()))
 
 
 def _awaited(sets: Sequence[int]) -> QuerySet[JobSet, tuple[Any, ...]]:

@@ -16,6 +16,7 @@ from accounts.secrets import hash_secret
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Node, NodeToken, Placement, Pool, Queue
+from scheduler.models.cluster import name_once_retired
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
@@ -224,7 +225,7 @@ def retire_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
         actor=actor,
         token_hash=None,
         **_NO_OTHER_TOKENS,
-        name=f"{node.name[:50]}~{node.pk}",  # its name may be used again
+        name=name_once_retired(node.name, node.pk),
     )
     node.devices.update(is_present=False)
     follow_node(node.pk, now=now, cause="retire")
