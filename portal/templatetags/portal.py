@@ -141,7 +141,7 @@ def icon(glyph: str) -> SafeString:
 def state_badge(
     state: object, end_reason: object = "", unreachable: bool = False
 ) -> dict[str, object]:
-    """`{% state_badge job.state job.end_reason %}`: the pill for any state of anything."""
+    """`{% state_badge job.state job.end_shown %}`: the pill for any state of anything."""
     word = shown_state(str(state), str(end_reason or ""), unreachable=bool(unreachable))
     look = look_of(word)
     return {"word": word, "css": look.css, "glyph": look.glyph}

@@ -12,7 +12,15 @@ from scheduler.models.calendar import Booking
 from scheduler.models.cluster import Pool
 from scheduler.models.queues import Queue
 from scheduler.models.sets import JobSet
-from scheduler.states import JobState, WaitReason
+from scheduler.states import PAUSES, JobState, WaitReason
+
+# Among the facts of a hold by hand: the job was paused before, which is over.
+AFTER_PAUSE = "after_pause"
+_OF_PAUSES = (WaitReason.PAUSED, WaitReason.HELD_BY_ADMIN)
+# In words of the database what `Job.end_shown` looks at.
+PAUSE_IS_OVER = models.Q(state=JobState.HELD, end_reason__in=PAUSES) & (
+    ~models.Q(wait_reason__in=_OF_PAUSES) | models.Q(wait_facts__has_key=AFTER_PAUSE)
+)
 
 
 class Job(models.Model):
@@ -188,6 +196,15 @@ class Job(models.Model):
         """Such as "8 nodes", or "2 to 8 nodes" of an elastic job."""
         least = f"{self.nodes_min} to " if self.nodes_min < self.nodes else ""
         return f"{least}{self.nodes} node{'' if self.nodes == 1 else 's'}"
+
+    @property
+    def end_shown(self) -> str:
+        """`end_reason` as far as it says what the job is now: of one that was paused, let go and
+        held since, the pause says nothing any more."""
+        if self.state != JobState.HELD or self.end_reason not in PAUSES:
+            return self.end_reason
+        is_over = self.wait_reason not in _OF_PAUSES or AFTER_PAUSE in self.wait_facts
+        return "" if is_over else self.end_reason
 
     @property
     def waits_since(self) -> datetime:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import IntegerField, Q, QuerySet, Subquery, TextField, Value
+from django.db.models import Case, IntegerField, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Concat
 
 from accounts.models import User
 from accounts.selectors import visible_projects
 from scheduler.models import Job
+from scheduler.models.jobs import PAUSE_IS_OVER
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.tables.together import Part, together
@@ -21,7 +22,8 @@ MOST_OF_A_KIND = 5
 _TEXT = TextField()
 _PATH = Concat("team__slug", Value("/"), "slug", output_field=_TEXT)
 _PROJECT_PATH = Concat("project__team__slug", Value("/"), "project__slug", output_field=_TEXT)
-_STATE = Concat("state", Value(" "), "end_reason", output_field=_TEXT)
+_END = Case(When(PAUSE_IS_OVER, then=Value("")), default="end_reason", output_field=_TEXT)
+_STATE = Concat("state", Value(" "), _END, output_field=_TEXT)
 
 
 @dataclass(frozen=True, slots=True)

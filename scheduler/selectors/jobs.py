@@ -281,7 +281,7 @@ def unreachable_job_ids(jobs: list[Job]) -> set[int]:
 
 def shown_state_of(job: Job, unreachable: set[int] | frozenset[int] = frozenset()) -> str:
     """The word people see for the job's state."""
-    return shown_state(job.state, job.end_reason, unreachable=job.pk in unreachable)
+    return shown_state(job.state, job.end_shown, unreachable=job.pk in unreachable)
 
 
 def wait_sentence_of(job: Job) -> str:

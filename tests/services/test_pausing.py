@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from django.urls import reverse
 
-from scheduler.models import Allocation, Node
-from scheduler.selectors.jobs import job_actions, shown_state_of
+from scheduler.models import Allocation, Job, Node
+from scheduler.selectors.finding import find_by_name
+from scheduler.selectors.jobs import job_actions, shown_state_of, wait_sentence_of
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.errors import Conflict, Forbidden, StaleVersion
 from scheduler.services.jobs import cancel_job
 from scheduler.services.stopping import request_stop
-from scheduler.states import EndReason, wait_sentence
+from scheduler.states import EndReason, shown_state, wait_sentence
 from scheduler.wire.messages import Checkpoint
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync
@@ -66,6 +68,38 @@ def test_a_paused_job_is_held_in_its_old_place_with_its_gpus_free(cluster, job, 
     again = start(job, cluster.node(1), now=at(501))
     assert again.resumes_id == attempt.pk
     assert (job.user_retries_used, job.free_retries_used) == (0, 0)
+
+
+@pytest.mark.parametrize("who", ["alice", "operator"])
+def test_the_word_follows_the_last_act(cluster, job, attempt, alice, operator, client, who):
+    """Paused, let go and held since, a job is held; also where an operator did both."""
+    actor = {"alice": alice, "operator": operator}[who]
+    why = {"reason": "new disks"} if actor == operator else {}
+    pause_job(actor=actor, job=job, now=at(100), **why)
+    by = EndReason.PAUSED_BY_ADMIN if actor == operator else EndReason.PAUSED_BY_USER
+    stopped(cluster, attempt, job, now=103, reason=by)
+
+    def words() -> set[str]:
+        (found,) = find_by_name(alice, job.name).jobs
+        shown = shown_state(found.state, found.end_reason)
+        return {shown_state_of(Job.objects.get()), shown}
+
+    assert words() == {"paused"}
+    release_job(actor=actor, job=job, now=at(500), **why)
+    assert words() == {"queued"}
+    job = hold_job(actor=actor, job=job, now=at(501), **why)
+    assert words() == {"held"} and "paus" not in wait_sentence_of(job).lower()
+    # How its attempt ended is known as before.
+    assert job.end_reason == by
+    client.force_login(alice)
+    page = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    assert ">held<" in page.replace(" ", "") and "Resume" not in page
+
+
+def test_an_operators_hold_of_a_paused_job_is_a_hold(cluster, job, attempt, alice, operator):
+    pause_job(actor=alice, job=job, now=at(100))
+    stopped(cluster, attempt, job, now=103)
+    assert shown_state_of(hold_job(actor=operator, job=job, reason="new disks")) == "held"
 
 
 def test_an_agent_of_protocol_1_is_told_a_reason_it_knows(cluster, job, attempt, alice):

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import Job
+from scheduler.models.jobs import AFTER_PAUSE
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden
@@ -59,6 +60,8 @@ def hold_job(
     hold = WaitReason.HELD_BY_ADMIN if as_operator else WaitReason.HELD_BY_USER
     remedy = "Ask them to release it." if said else "ask them to release it"
     facts = by_whom(actor, said) | {"detail": remedy}
+    if job.end_reason in PAUSES:
+        facts[AFTER_PAUSE] = True
     if job.state == JobState.HELD:
         move_held([job], Obstacle(hold, dict(facts)), now=now, actor=actor, because=said)
         job.refresh_from_db()

@@ -33,7 +33,7 @@ def _is_by_another(job: Job) -> bool:
 
 
 def _news(job: Job) -> News:
-    verb = shown_state(job.state, job.end_reason)
+    verb = shown_state(job.state, job.end_shown)
     return _told(job, verb, wait_sentence(job.wait_reason, job.wait_facts), job.wait_facts)
 
 
