@@ -20,6 +20,7 @@ from portal.cli.output import (
     print_line,
     print_listed,
     print_table,
+    print_waiters,
     say,
     share_words,
     span,
@@ -105,6 +106,7 @@ def why(
         _print_awaited(one)
     for one in found.get("sets") or ():
         print_line(f"Array {one['id']}: {one['words']}.")
+    print_waiters(found)
     if found["wait"] and found["end"]:
         print_line(f"The last attempt: {found['end']['sentence']}")
     saved = found.get("checkpoint")

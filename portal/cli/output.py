@@ -114,6 +114,15 @@ def print_line(*parts: object) -> None:
     _put(" ".join(clean(part) for part in parts))
 
 
+def print_waiters(found: dict[str, Any]) -> None:
+    """Who waits for a job or an array; nothing for nobody, and of a server that does not say."""
+    told = found.get("waited_for_by") or {}
+    words = [f"job {number}" for number in told.get("jobs", ())]
+    words += [f"array {number}" for number in told.get("sets", ())]
+    if words:
+        print_line(f"Waited for by {', '.join(words)}{' and more' * told['has_more']}.")
+
+
 def say(message: str) -> None:
     """A remark for people, on standard error, so that it never mixes with output."""
     _put(clean(message), sys.stderr)

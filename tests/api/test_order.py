@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from accounts.models import Role
+from accounts.services import add_member
 from scheduler.models import Job
 from tests.api.conftest import fields_of, problem_of
 from tests.scenes import ended, running, start, sync
@@ -116,6 +120,35 @@ def test_a_job_waits_for_an_array(program, alice, carol, other_project, cluster,
         assert error["field"] == "depends_on"
         words.append(error["message"].replace(str(one), "N"))
     assert words[0] == words[1]
+
+
+def test_who_waits_for_a_job_or_an_array_is_told_of_those_one_may_see(
+    program, alice, bob, other_project, root, cluster, spec
+):
+    caller = program(alice)
+    first = caller.post("/jobs/", {**spec, "array": "0-1"}).json()
+    assert first["waited_for_by"] == {"jobs": [], "sets": [], "has_more": False}
+    number, reader = first["set"], program(bob)
+    with CaptureQueriesContext(connection) as alone:
+        assert reader.get(f"/jobs/{first['id']}/").json()["waited_for_by"]["jobs"] == []
+    single = caller.post("/jobs/", {**spec, "depends_on": first["id"]}).json()["id"]
+    tasks = {**spec, "array": "0-2", "depends_on": [first["id"], {"set": number}]}
+    array = caller.post("/jobs/", tasks).json()["set"]
+    add_member(actor=root, team=other_project.team, user=alice, role=Role.MEMBER)
+    theirs = {**spec, "project": other_project.path}
+    foreign = caller.post("/jobs/", {**theirs, "depends_on": first["id"]})
+    assert foreign.status_code == 201, foreign.content
+    both = {"jobs": [single], "sets": [array], "has_more": False}
+    for path in (f"/jobs/{first['id']}/", f"/jobs/{first['id']}/why/"):
+        assert reader.get(path).json()["waited_for_by"] == both
+        assert foreign.json()["id"] in caller.get(path).json()["waited_for_by"]["jobs"]
+    told = reader.get(f"/sets/{number}/").json()["waited_for_by"]
+    assert told == {"jobs": [], "sets": [array], "has_more": False}
+    caller.post("/jobs/bulk/", {"jobs": [{**spec, "depends_on": first["id"]}] * 10})
+    with CaptureQueriesContext(connection) as seen:
+        many = reader.get(f"/jobs/{first['id']}/").json()["waited_for_by"]
+    assert len(many["jobs"]) + len(many["sets"]) == 10 and many["has_more"]
+    assert len(seen) == len(alone)
 
 
 def test_a_bulk_names_its_arrays(program, alice, cluster, spec):

@@ -38,6 +38,8 @@ def test_a_job_waits_for_an_array_and_says_how_far_it_is(terminal_of):
     said, _ = alice.run("why", str(waits["id"]))
     assert f"Waits for all 2 tasks of array {number} to end." in said
     assert f"Array {number}: 0 of 2 tasks done." in said
+    said, _ = alice.run("sets", "show", number)
+    assert f"Waited for by job {waits['id']}." in said
     alice.run("sets", "cancel", number)
     alice.run("wait", str(waits["id"]))
     alice.run("submit", *QUICK, "-d", "afterok:set=987654", "--", "true", code=2)

@@ -19,10 +19,12 @@ from portal.api.v1.job_shapes import (
     End,
     Triage,
     Wait,
+    WaitedForBy,
     show_checkpoint,
     show_end,
     show_triage,
     show_wait,
+    show_waiters,
 )
 from portal.reports.downloads import as_patch
 from scheduler.models import Attempt, Job, JobEvent
@@ -32,6 +34,7 @@ from scheduler.selectors.one_job.awaited import jobs_awaited, sets_awaited
 from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
+from scheduler.selectors.waits.waiters import waiters_of
 from scheduler.states import FINAL_JOB_STATES, DependencyKind, EndReason, end_sentence
 
 
@@ -58,7 +61,8 @@ class AwaitedJobShape(serializers.Serializer[Any]):
 
 class Why(serializers.Serializer[Any]):
     """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more, `jobs`
-    and `sets` how far those are that it waits for: ten jobs at most, arrays that you may see."""
+    and `sets` how far those are that it waits for: ten jobs at most, arrays that you may see;
+    `waited_for_by` says who waits for it."""
 
     state = serializers.CharField()
     sentence = serializers.CharField()
@@ -66,6 +70,7 @@ class Why(serializers.Serializer[Any]):
     wait = Wait(allow_null=True)
     jobs = AwaitedJobShape(many=True)
     sets = AwaitedSetShape(many=True)
+    waited_for_by = WaitedForBy()
     end = End(allow_null=True)
     triage = Triage(allow_null=True)
     checkpoint = Checkpoint(allow_null=True)
@@ -160,6 +165,7 @@ class JobWhy(ApiView):
                 "wait": show_wait(job),
                 "jobs": [asdict(one) for one in jobs_awaited(viewer, job)],
                 "sets": [{**asdict(one), "words": one.words} for one in sets_awaited(viewer, job)],
+                "waited_for_by": show_waiters(waiters_of(viewer, job=job.pk)),
                 "end": show_end(job),
                 "triage": show_triage(latest_diagnosis(viewer, job)),
                 "checkpoint": show_checkpoint(latest_saved(viewer, job)),

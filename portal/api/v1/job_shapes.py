@@ -14,6 +14,7 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
+from scheduler.selectors.waits.waiters import Waiters, waiters_of
 from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
@@ -92,6 +93,15 @@ class Checkpoint(serializers.Serializer[Any]):
     path = serializers.CharField()
 
 
+class WaitedForBy(serializers.Serializer[Any]):
+    """Who waits for it and is held, of those you may see: numbers of `jobs`, and of `sets`, each
+    once for all its tasks; ten in all, and `has_more`."""
+
+    jobs = serializers.ListField(child=serializers.IntegerField())
+    sets = serializers.ListField(child=serializers.IntegerField())
+    has_more = serializers.BooleanField()
+
+
 class JobRow(serializers.Serializer[Any]):
     """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match."""
 
@@ -135,6 +145,7 @@ class JobDetail(JobRow):
     actions = serializers.ListField(child=serializers.CharField())
     triage = Triage(allow_null=True)
     checkpoint = Checkpoint(allow_null=True)
+    waited_for_by = WaitedForBy()
     spec = serializers.DictField(allow_null=True)
 
 
@@ -181,6 +192,15 @@ def show_checkpoint(saved: Saved | None) -> dict[str, Any] | None:
     return asdict(saved) if saved else None
 
 
+def show_waiters(found: Waiters) -> dict[str, Any]:
+    """Who waits as WaitedForBy."""
+    return {
+        "jobs": [one.number for one in found.shown if not one.is_set],
+        "sets": [one.number for one in found.shown if one.is_set],
+        "has_more": found.has_more,
+    }
+
+
 def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
     """A job as JobRow; `unreachable` are the jobs on silent nodes."""
     return {
@@ -224,6 +244,7 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
     # Who was never tried has nothing to tell of a try.
     failed = latest_diagnosis(viewer, job) if attempt else None
     saved = latest_saved(viewer, job) if attempt else None
+    waiters = Waiters() if is_new else waiters_of(viewer, job=job.pk)
     return {
         **show_row(job, select.unreachable_job_ids([job])),
         "cpus": job.cpus,
@@ -237,5 +258,6 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
         "actions": sorted(select.job_actions(viewer, job)),
         "triage": show_triage(failed),
         "checkpoint": show_checkpoint(saved),
+        "waited_for_by": show_waiters(waiters),
         "spec": select.shown_spec(viewer, job).readable() if may_read else None,
     }

@@ -13,10 +13,12 @@ from accounts.models import User
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.shapes import MONEY, viewer_of
+from portal.api.v1.job_shapes import WaitedForBy, show_waiters
 from portal.api.v1.requesting.cancels import BulkCancelShape, proposed
 from scheduler.conf import load_conf
 from scheduler.models import JobSet
 from scheduler.selectors import sets as select
+from scheduler.selectors.waits.waiters import waiters_of
 from scheduler.services import sets as services
 from scheduler.services.holding.alone import SecondNeeded
 from scheduler.services.seconding.proposing import propose_to_cancel_set
@@ -44,6 +46,12 @@ class SetShape(serializers.Serializer[Any]):
     currency = serializers.CharField()
     created_at = serializers.DateTimeField()
     actions = serializers.ListField(child=serializers.CharField())
+
+
+class SetDetail(SetShape):
+    """One array, and who waits for all of its tasks."""
+
+    waited_for_by = WaitedForBy()
 
 
 class SetPage(serializers.Serializer[Any]):
@@ -86,10 +94,12 @@ class Sets(ApiView):
 class SetByNumber(ApiView):
     """`/sets/<id>/`."""
 
-    @operation("sets_read", "One array", scope="jobs:read", reply=SetShape)
+    @operation("sets_read", "One array", scope="jobs:read", reply=SetDetail)
     def get(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
-        return Response(_one(viewer, select.get_visible_set(viewer, pk)))
+        shown = _one(viewer, select.get_visible_set(viewer, pk))
+        waiters = show_waiters(waiters_of(viewer, job_set=pk))
+        return Response(shown | {"waited_for_by": waiters})
 
 
 class SetCancel(ApiView):

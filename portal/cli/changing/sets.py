@@ -8,7 +8,15 @@ import typer
 
 from portal.cli.client import Api
 from portal.cli.config import load_config
-from portal.cli.output import ago, moment, money, print_json, print_line, print_listed
+from portal.cli.output import (
+    ago,
+    moment,
+    money,
+    print_json,
+    print_line,
+    print_listed,
+    print_waiters,
+)
 from portal.cli.requesting.cancels import say_cancel
 from portal.cli.session import AsJson, Reason, because
 
@@ -53,6 +61,7 @@ def show_set(number: SetNumber, as_json: AsJson = False) -> None:
         print_line(f"No estimate: {one['done_why']}.")
     if one["cost"] is not None:
         print_line(f"Cost so far: {money(one['cost'], one['currency'])}.")
+    print_waiters(one)
     print_line(f"Its tasks: trainyard jobs --all --set {number}")
 
 
