@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from scheduler.models import Booking, Grant, MaintenanceWindow, QuotaRequest
 from scheduler.services.sites.windows import plan_window
-from tests import requesting
+from tests import requesting, scenes
 from tests.api.conftest import fields_of, problem_of
 
 pytestmark = pytest.mark.django_db
@@ -70,7 +70,11 @@ def test_gpus_are_booked_by_a_request(program, cluster, root, alice, lead, proje
     MaintenanceWindow.objects.all().delete()
     done = leads.post(f"/requests/{made['id']}/decide/", said).json()
     assert done["booking"] == Booking.objects.get().pk
-    ended = hers.post(f"/requests/{made['id']}/revoke/", {"version": done["version"]})
+    scenes.submit(lead, project, booking=str(done["booking"]), now=timezone.now())
+    needed = hers.post(f"/requests/{made['id']}/revoke/", {"version": done["version"]})
+    assert fields_of(problem_of(needed, 422, "reason_needed")) == {"reason"}
+    word = {"version": done["version"], "reason": "new disks"}
+    ended = hers.post(f"/requests/{made['id']}/revoke/", word)
     assert (ended.status_code, Booking.objects.get().closed_as) == (200, "cancelled")
 
 

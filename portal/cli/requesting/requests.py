@@ -10,7 +10,7 @@ import typer
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.output import ago, print_json, print_line, print_table
-from portal.cli.session import AsJson
+from portal.cli.session import AsJson, because
 
 app = typer.Typer(
     help="List your requests for quota; ask for more, look at one, decide on one.",
@@ -211,9 +211,19 @@ def renew(number: Number, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def revoke(number: Number, version: Seen = None, as_json: AsJson = False) -> None:
-    """End what was granted before its time; what runs goes on."""
-    _change(number, "revoke", version, {}, as_json)
+def revoke(
+    number: Number,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            "--reason", metavar="TEXT", help="Why; needed where jobs of others end with a booking."
+        ),
+    ] = None,
+    version: Seen = None,
+    as_json: AsJson = False,
+) -> None:
+    """End what was granted before its time; what runs goes on, but for jobs inside a booking."""
+    _change(number, "revoke", version, because(reason), as_json)
 
 
 def _moment(text: str, option: str) -> datetime:

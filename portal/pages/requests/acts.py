@@ -15,6 +15,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from portal.forms.requests import TextForm, VersionForm, WishForm
 from portal.pages.access import page, told_of, viewer_of
+from portal.pages.changing.reasons import asked_or_said, reason_in
 from portal.pages.requests.detail import show
 from scheduler.models import QuotaRequest
 from scheduler.selectors import requesting as select
@@ -31,8 +32,10 @@ def _act(
     form: forms.Form,
     act: Callable[[QuotaRequest], str],
     place: str = "",
+    verb: str = "",
 ) -> HttpResponseBase:
-    """Do what a form asks; a refusal is said on the page, a conflict with 409."""
+    """Do what a form asks; a refusal is said on the page, a conflict with 409. `verb`: what the
+    button says that gives a reason, where one is needed."""
     viewer = viewer_of(request)
     found = select.get_visible_request(viewer, pk)
     kept: dict[str, Any] = {place: form} if place else {}
@@ -47,6 +50,8 @@ def _act(
         messages.warning(request, refused.detail)
         return show(request, select.get_visible_request(viewer, pk), status=409)
     except DomainError as refused:
+        if verb and refused.field == "reason":
+            return asked_or_said(request, refused, "requests:detail", pk, verb=verb)
         if place and refused.field in form.fields:
             form.add_error(refused.field, refused.detail)
         else:
@@ -105,10 +110,17 @@ def request_revoke(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def act(found: QuotaRequest) -> str:
         version = form.cleaned_data["version"]
-        revoke_granted(actor=viewer_of(request), request_id=found.pk, version=version)
+        done = revoke_granted(
+            actor=viewer_of(request),
+            request_id=found.pk,
+            version=version,
+            reason=reason_in(request),
+        )
+        if done.booking_id is not None:
+            return f"The booking of {found} is given back; jobs inside are stopped."
         return f"What {found} granted is revoked. What runs goes on."
 
-    return _act(request, pk, form, act)
+    return _act(request, pk, form, act, verb="End it now")
 
 
 @page("POST")

@@ -39,12 +39,19 @@ def remove_and_tell(*, actor: User, quota_id: int, now: datetime | None = None) 
         say_revoked(request, actor, "The limit that it was added to is gone.", now=now)
 
 
-def say_revoked(request: QuotaRequest, actor: User, text: str, *, now: datetime) -> None:
+def with_reason(text: str, said: str) -> str:
+    """A sentence about an end, and why it was, if somebody said so."""
+    return f"{text.rstrip('.')}. Reason: {said}" if said else text
+
+
+def say_revoked(
+    request: QuotaRequest, actor: User, text: str, *, said: str = "", now: datetime
+) -> None:
     """In its history and to whoever asked, in the caller's transaction."""
     QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
     request.refresh_from_db()
-    note(request, "revoked", actor=actor, now=now)
-    tell_asker(request, "was revoked", text, now=now)
+    note(request, "revoked", actor=actor, now=now, text=said)
+    tell_asker(request, "was revoked", with_reason(text, said), now=now)
 
 
 def _locked() -> QuerySet[QuotaRequest]:

@@ -22,7 +22,8 @@ from scheduler.selectors.sharing.promised.granted import least_room
 from scheduler.services.bookings.closing import give_back
 from scheduler.services.bookings.planning import locked
 from scheduler.services.bookings.requested import book_agreed
-from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.holding.reasons import written
 from scheduler.services.requesting.amounts import (
     BUDGET_KINDS,
     FIELD_OF,
@@ -30,7 +31,7 @@ from scheduler.services.requesting.amounts import (
     budget_at,
     quota_for,
 )
-from scheduler.services.requesting.ending import say_revoked
+from scheduler.services.requesting.ending import say_revoked, with_reason
 from scheduler.services.requesting.rights import asks, locked_request, locked_row, owner_of
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
 from scheduler.services.rows.counters import room_for_more
@@ -204,46 +205,43 @@ def is_in_force(request: QuotaRequest, now: datetime) -> bool:
 
 @transaction.atomic
 def revoke_granted(
-    *, actor: User, request_id: int, version: int, now: datetime | None = None
+    *, actor: User, request_id: int, version: int, reason: str = "", now: datetime | None = None
 ) -> QuotaRequest:
     """What was granted ends now, before its time: GPUs and hours count no more, of a budget what is
     not used goes back, a booking is given back. Final. Raises Forbidden for who may not set such
-    limits or book, Conflict.
+    limits or book, Conflict, ReasonNeeded without a reason where others' jobs are in the booking.
     """
     now = now or timezone.now()
-    request = locked_request(request_id, version)
+    request, said = locked_request(request_id, version), written(reason)
     if not may_revoke(actor, request):
         raise Forbidden("Only those who may set such a limit or budget by hand end this.")
     if request.granted_id is not None:
         revoke_grant(actor=actor, grant_id=request.granted_id, now=now)
-        say_revoked(request, actor, "What runs goes on.", now=now)
+        say_revoked(request, actor, "What runs goes on.", said=said, now=now)
         return request
     if request.booking_id is not None:
-        _give_back(request, actor, now)
+        _give_back(request, actor, said, now)
         return request
     if request.returns_at is None:
         raise Conflict("There is nothing granted, or it has come to its end.", code="is_over")
-    _return(request, actor, now)
+    _return(request, actor, now, said)
     return request
 
 
-def _give_back(request: QuotaRequest, actor: User, now: datetime) -> None:
-    """The booking ends with what it came from; raises Conflict, also for one with others' jobs."""
+def _give_back(request: QuotaRequest, actor: User, said: str, now: datetime) -> None:
+    """The booking ends with what it came from; raises Conflict, ReasonNeeded."""
     assert request.booking is not None
-    try:
-        give_back(locked(request.booking, None), actor=actor, now=now)
-    except Invalid as needed:
-        raise Conflict("Give its booking back under Bookings: others' jobs are inside.") from needed
+    give_back(locked(request.booking, None), actor=actor, reason=said, now=now)
     QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
     request.refresh_from_db()
-    text = "Its booking is given back; jobs inside are stopped."
+    text = with_reason("Its booking is given back; jobs inside are stopped.", said)
     giver = None if asks(actor, request) else managed_for(actor, owner_of(request))
     note(request, "revoked", actor=actor, on_behalf_of=giver, now=now, text=text)
     if actor.pk != request.asked_by_id:
         tell_asker(request, "was revoked", text, now=now)
 
 
-def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
+def _return(request: QuotaRequest, actor: User | None, now: datetime, said: str = "") -> None:
     """A budget that is over keeps its figures: nothing can be used of it any more."""
     budget = None
     if request.budget_id is not None:
@@ -255,7 +253,7 @@ def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
     is_money = request.kind == RequestKind.MONEY
     giver = set_for(actor, owner_of(request), is_money=is_money) if actor else None
     if budget is None or budget.valid_until <= now:
-        text = "Its budget has ended."
+        text = with_reason("Its budget has ended.", said)
         note(request, "returned", actor=actor, on_behalf_of=giver, now=now, text=text)
         return
     back = _taken_from(budget, request)
@@ -264,7 +262,7 @@ def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
         if budget.is_money
         else f"{back / S_PER_HOUR:g} GPU-hours"
     )
-    text = f"{words} were not used and are taken back"
+    text = with_reason(f"{words} were not used and are taken back", said)
     note(request, "returned", actor=actor, on_behalf_of=giver, now=now, text=text)
     mail(
         [request.asked_by_id],

@@ -23,6 +23,7 @@ from portal.api.v1.requesting.shapes import (
     RequestRows,
     RequestWhole,
     ReviseBody,
+    RevokeBody,
     VersionBody,
     WhatIfShape,
     show_request,
@@ -236,11 +237,12 @@ class RequestRevoke(ApiView):
         "requests_revoke",
         "End what was granted before its time",
         scope=_WRITE,
-        body=VersionBody,
+        body=RevokeBody,
         reply=RequestWhole,
     )
     def post(self, request: Request, pk: int) -> Response:
-        return _change(request, pk, VersionBody, granting.revoke_granted)
+        """422 `reason_needed` without a reason where jobs of others end with a booking."""
+        return _change(request, pk, RevokeBody, granting.revoke_granted)
 
 
 class RequestWhatIf(ApiView):

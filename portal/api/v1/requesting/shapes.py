@@ -116,6 +116,13 @@ class VersionBody(serializers.Serializer[Any]):
     version = serializers.IntegerField(min_value=1)
 
 
+class RevokeBody(VersionBody):
+    """Why, in one line of at most 200 characters, for who asked and the owners of jobs. Needed
+    where jobs of others are in the booking that ends."""
+
+    reason = serializers.CharField(required=False, allow_blank=True)
+
+
 class ReviseBody(VersionBody):
     """The whole text anew."""
 
