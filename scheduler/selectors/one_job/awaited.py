@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db.models import Max, Q
 
@@ -82,7 +83,7 @@ def sets_awaited(viewer: User, job: Job) -> list[AwaitedSet]:
     numbers = job.wait_facts.get("sets") if job.state == JobState.HELD else None
     if not numbers:
         return []
-    rows = SetDependency.objects.filter(
+    rows: Any = SetDependency.objects.filter(
         job=job, on__in=visible_sets(viewer).filter(pk__in=numbers).values("pk")
     )
     counted = rows.order_by("on", "kind").annotate(**tasks_counted("on__tasks__"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -61,6 +62,6 @@ def _waiting(viewer: User, job: int | None, job_set: int | None) -> QuerySet[Job
 def _told(rows: Iterable[Sequence[Any]]) -> Waiters:
     found = tuple(
         Waiter(job if job_set is None else job_set, job_set is not None)
-        for job, job_set in sorted(rows)
+        for job, job_set in sorted(rows, key=itemgetter(0))
     )
     return Waiters(found[:MOST_WAITERS], len(found) > MOST_WAITERS)
