@@ -19,7 +19,7 @@ from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
-from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written
+from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written_about
 from scheduler.services.jobs import end_job
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
@@ -52,7 +52,7 @@ def cancel_set(
     now = now or timezone.now()
     as_operator = acts_as_operator(actor, job_set)
     left = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
-    said = written(reason)
+    said = written_about(reason, left)
     if actor.pk != job_set.owner_id and (many := left.count()):
         refuse_alone(actor, many, now=now)
         if not said:

@@ -8,9 +8,13 @@ from accounts.models import AuditEvent
 from scheduler.models import Job, JobEvent, Notification
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
+from scheduler.services.changing.many import Act, act_on_jobs
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.holding.reasons import ReasonNeeded
 from scheduler.services.jobs import cancel_job
+from scheduler.services.secrets import set_secret
+from scheduler.services.secrets.unsaid import unsaid
+from scheduler.services.sets import cancel_set
 from scheduler.states import EndReason
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync
@@ -183,3 +187,41 @@ def test_what_its_owner_paused_or_submitted_held_needs_a_word_too(
 def test_braces_and_tags_are_text(job, lead):
     job = cancel_job(actor=lead, job=job, reason="{who} <b>")
     assert end_sentence_of(job).endswith(": {who} <b>.")
+
+
+def test_secrets_of_the_job_are_masked_wherever_the_word_is_kept(
+    cluster, alice, lead, project, root
+):
+    set_secret(actor=alice, name="hub-token", value="hf_qWeRtY123")
+    set_secret(actor=lead, project=project, name="key", value="line-one-of-it\nline-two-of-it")
+    # Not this job's: nobody learns by a mask what others keep.
+    set_secret(actor=lead, project=project, name="other", value="not-of-this-job")
+    env = {"WANDB_API_KEY": "w4nd8k3y", "MODE": "deadline", "PIN_SECRET": "room"}
+    job = submit(alice, project, secrets=["hub-token", "key"], env=env)
+    typed = "hf_qWeRtY123, line-two-of-it and w4nd8k3y are not-of-this-job, room for the deadline"
+    kept = "***, *** and *** are not-of-this-job, room for the deadline"
+    job = hold_job(actor=lead, job=job, reason=typed)
+    assert job.wait_facts["because"] == kept
+    assert JobEvent.objects.get(job=job, kind="held").detail == {"because": kept}
+    assert AuditEvent.objects.get(action="job.held").reason == kept
+    [(_, _, text)] = told(alice)
+    assert kept in text and "hf_" not in text
+    release_job(actor=lead, job=job)
+    other = submit(alice, project)
+    # With others at once, too, of which none names it.
+    done = act_on_jobs(actor=lead, jobs=[other, job], act=Act.HOLD, reason=typed)
+    assert {one.wait_facts["because"] for one in done.jobs} == {kept}
+
+
+def test_of_an_array_they_are_masked_and_a_word_costs_what_one_costs(
+    cluster, alice, lead, project, django_assert_max_num_queries
+):
+    set_secret(actor=alice, name="hub-token", value="hf_qWeRtY123")
+    submit(alice, project, array="0-49", secrets=["hub-token"])
+    tasks = Job.objects.order_by("pk")
+    with django_assert_max_num_queries(2):
+        assert unsaid("with hf_qWeRtY123", tasks) == "with ***"
+    with django_assert_max_num_queries(0):
+        assert unsaid("", tasks) == ""
+    cancel_set(actor=lead, job_set=tasks[0].job_set, reason="with hf_qWeRtY123")
+    assert {one.end_facts["because"] for one in tasks} == {"with ***"}

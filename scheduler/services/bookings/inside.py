@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from accounts.models import User
 from scheduler.models import Attempt, Booking, Job
 from scheduler.services.holding.alone import refuse_alone
-from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written
+from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written_about
 from scheduler.states import FINAL_JOB_STATES, LIVE_ATTEMPT_STATES
 
 # What the record of an end or of an earlier end says of them.
@@ -19,7 +19,8 @@ _INSTEAD = "Let two people cancel them first, or let the booking end as it was p
 def say_why(actor: User, booking: Booking, others: Mapping[str, int], reason: str) -> str:
     """The reason as it is kept, on the booking (not saved) for the jobs that end with it. Raises
     ReasonNeeded for none where there are some of others, Invalid as `written`."""
-    said = written(reason)
+    inside = Job.objects.filter(booked_in=booking).exclude(state__in=FINAL_JOB_STATES)
+    said = written_about(reason, inside)
     if others and not said:
         raise ReasonNeeded(f"Jobs of others are in booking {booking.pk}")
     booking.cut_short = by_whom(actor, said) if said else {}

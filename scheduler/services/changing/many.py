@@ -17,7 +17,7 @@ from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.composing.templates import submit_again
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.holding.alone import refuse_alone
-from scheduler.services.holding.reasons import ReasonNeeded, is_held_by_owner, written
+from scheduler.services.holding.reasons import ReasonNeeded, is_held_by_owner, written_about
 from scheduler.services.jobs import end_job
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES
@@ -54,7 +54,8 @@ def act_on_jobs(
         raise Invalid(f"Mark at most {MOST_JOBS} jobs at once.", field="job")
     if act is Act.CANCEL:
         refuse_alone(actor, len(_open_of_others(actor, jobs)), now=timezone.now())
-    if not (said := written(reason)) and reason_wanted(actor, jobs, act):
+    said = written_about(reason, Job.objects.filter(pk__in=[job.pk for job in jobs]))
+    if not said and reason_wanted(actor, jobs, act):
         raise ReasonNeeded("Some of these jobs are somebody else's")
     done: list[Job] = []
     refused: list[tuple[Job, str]] = []

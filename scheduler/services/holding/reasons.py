@@ -3,9 +3,12 @@ what it may be. The one place that decides both."""
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from accounts.models import User
 from scheduler.models import Job
 from scheduler.services.errors import Invalid
+from scheduler.services.secrets.unsaid import unsaid
 from scheduler.states import MOST_REASON, JobState, WaitReason
 
 # What an owner's own hold is called, whether the job had run or not.
@@ -37,6 +40,11 @@ def written(reason: str) -> str:
     return text
 
 
+def written_about(reason: str, jobs: QuerySet[Job]) -> str:
+    """The same of these jobs, with their secrets masked as in their logs; a statement or two."""
+    return unsaid(written(reason), jobs)
+
+
 def word_of(said: str) -> dict[str, object]:
     """What an event says of it; nothing for none."""
     return {"because": said} if said else {}
@@ -50,7 +58,7 @@ def by_whom(actor: User, said: str) -> dict[str, object]:
 def said_of(actor: User, job: Job, reason: str) -> str:
     """The reason as it is kept; raises ReasonNeeded for none where the job is another's, Invalid as
     `written`."""
-    text = written(reason)
+    text = written_about(reason, Job.objects.filter(pk=job.pk))
     if not text and job.owner_id != actor.pk:
         raise ReasonNeeded(f"Job {job.pk} is somebody else's")
     return text
@@ -59,7 +67,7 @@ def said_of(actor: User, job: Job, reason: str) -> str:
 def said_of_release(actor: User, job: Job, reason: str) -> str:
     """The same of a held job that is let go: needed where its owner holds it, not where what holds
     it is the actor's, another's, or nobody's."""
-    text = written(reason)
+    text = written_about(reason, Job.objects.filter(pk=job.pk))
     if not text and is_held_by_owner(job) and job.owner_id != actor.pk:
         raise ReasonNeeded(f"The owner of job {job.pk} holds it")
     return text

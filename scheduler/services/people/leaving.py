@@ -16,7 +16,7 @@ from scheduler.models import BulkCancel, Job, SessionPass
 from scheduler.services.holding.alone import SecondNeeded, refuse_alone
 from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
-from scheduler.services.holding.reasons import by_whom, written
+from scheduler.services.holding.reasons import by_whom, written_about
 from scheduler.services.jobs import end_job
 from scheduler.services.seconding.proposing import propose_to_cancel_of
 from scheduler.states import FINAL_JOB_STATES, EndReason
@@ -42,16 +42,16 @@ def end_access(
     alone are proposed to a second one with the same reason; raises Conflict, and the access has not
     ended, where there is none."""
     now = now or timezone.now()
-    said = written(reason) if cancel_jobs else ""
     theirs = Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES)
+    said = written_about(reason, theirs) if cancel_jobs else reason
     with transaction.atomic():
-        ended = deactivate_person(actor=actor, user=user, reason=reason, now=now)
+        ended = deactivate_person(actor=actor, user=user, reason=said, now=now)
         SessionPass.objects.filter(user=user).delete()
         if cancel_jobs:
             try:
                 refuse_alone(actor, theirs.count(), now=now)
             except SecondNeeded:
-                asked = propose_to_cancel_of(actor=actor, person=user, reason=reason, now=now)
+                asked = propose_to_cancel_of(actor=actor, person=user, reason=said, now=now)
                 return Left(ended, 0, 0, asked)
     if not cancel_jobs:
         return Left(ended, 0, 0)

@@ -231,7 +231,8 @@ def revoke_granted(
 def _give_back(request: QuotaRequest, actor: User, said: str, now: datetime) -> None:
     """The booking ends with what it came from; raises Conflict, ReasonNeeded."""
     assert request.booking is not None
-    give_back(locked(request.booking, None), actor=actor, reason=said, now=now)
+    give_back(booking := locked(request.booking, None), actor=actor, reason=said, now=now)
+    said = str(booking.cut_short.get("because", ""))  # without the secrets of jobs inside
     QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
     request.refresh_from_db()
     text = with_reason("Its booking is given back; jobs inside are stopped.", said)

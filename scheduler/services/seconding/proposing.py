@@ -17,7 +17,7 @@ from scheduler.models import BulkCancel, Job, JobSet
 from scheduler.selectors.requesting.parties import Parties, ended_for, may_end, parties_of
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import ended_lately
-from scheduler.services.holding.reasons import ReasonNeeded, written
+from scheduler.services.holding.reasons import ReasonNeeded, written_about
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.seconding.rights import require_person, who_may_second
 from scheduler.states import FINAL_JOB_STATES, NoticeKind
@@ -82,7 +82,7 @@ def _propose(
     parties = parties_of(jobs)
     if jobs and not may_end(actor, parties):
         raise Forbidden("Only the owner, a team lead or an operator may do this.")
-    if not (reason := written(reason)):
+    if not (reason := written_about(reason, Job.objects.filter(pk__in=[one.pk for one in jobs]))):
         raise ReasonNeeded("A second person is asked to agree")
     _refuse_if_one_is_enough(actor, jobs, now)
     people = who_may_second(parties, actor)
