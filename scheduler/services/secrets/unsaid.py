@@ -29,7 +29,8 @@ def unsaid(text: str, jobs: QuerySet[Job]) -> str:
 def _values(jobs: QuerySet[Job]) -> set[str]:
     """Of an array with thousands of tasks this is one row."""
     whose = jobs.order_by().values_list("owner_id", "project_id", "spec__secrets", "spec__env")
-    owners, projects, names, found = set(), set(), set(), set()
+    owners, projects, names = set[int](), set[int](), set[str]()
+    found: set[str] = set()
     for owner, project, named, env in whose.distinct():
         if named:
             owners.add(owner)
