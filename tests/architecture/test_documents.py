@@ -15,7 +15,7 @@ from portal.cli.__main__ import app
 from tests.architecture.sources import ROOT, text_of, tracked
 
 _READS = re.compile(
-    r"""env\.(?:text|flag|whole|words|choice|networks|ports)\(\s*["']([A-Z_]+)["']"""
+    r"""env\.(?:text|flag|whole|words|choice|log_level|networks|ports)\(\s*["']([A-Z_]+)["']"""
 )
 _ENVIRON = re.compile(r"""os\.environ(?:\.get\(|\[)["']([A-Z_]+)["']""")
 _CODE = re.compile(r"`([^`\s]+)`")

@@ -13,7 +13,8 @@ from django.utils import timezone
 from scheduler.models import Job
 from scheduler.services.bookings import plan_booking
 from scheduler.services.changing.by_hand import hold_job
-from tests import scenes
+from scheduler.services.sharing.limits import set_quota
+from tests import requesting, scenes
 from tests.pages.raw_words import raw_words
 from tests.pages.yard import build_yard
 from tests.scenes import submit
@@ -153,6 +154,33 @@ def test_a_booking_is_given_back_with_a_word(client, root, alice, lead, project)
     assert f"Give back booking {booking.pk}: why?" in asks
     done = client.post(url, {**hidden(asks), "reason": WHY}, follow=True)
     assert "is given back" in text(done)
+
+
+def test_a_request_whose_booking_has_jobs_of_others_ends_with_a_word(
+    client, root, alice, lead, team, project
+):
+    cluster, now = scenes.build_cluster(root, gpus=4), timezone.now()
+    set_quota(actor=root, owner=team, guaranteed=4, maximum=4)
+    hours = (now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=h) for h in (2, 6))
+    wish = dict(zip(("valid_from", "valid_until"), hours, strict=True))
+    wish |= {"kind": "reservation", "pool": cluster.pool, "amount": 4}
+    asked = requesting.ask(alice, project, now=now, **wish)
+    done = requesting.decide(lead, asked, now=now)
+    submit(alice, project, booking=str(done.booking_id), now=now)
+    client.force_login(lead)
+    here = reverse("requests:detail", args=[done.pk])
+    url, seen = reverse("requests:revoke", args=[done.pk]), {"version": str(done.version)}
+    asks = client.post(url, seen)
+    assert (asks.status_code, "End it now: why?" in text(asks)) == (200, True)
+    assert hidden(text(asks))["version"] == [seen["version"]] and f'href="{here}"' in text(asks)
+    assert client.post(url, {**seen, "reason": "a\tb"}).status_code == 422
+    done.booking.refresh_from_db()
+    assert done.booking.closed_as == ""
+    page = text(client.post(url, {**seen, "reason": "new disks"}, follow=True))
+    assert "is given back; jobs inside are stopped." in page
+    assert "Its booking is given back; jobs inside are stopped. Reason: new disks" in page
+    done.booking.refresh_from_db()
+    assert done.booking.cut_short["because"] == "new disks"
 
 
 def test_a_clone_offers_to_replace_ones_own_job_alone(client, yard, alice, lead):

