@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from scheduler.spec import units
 from scheduler.spec.lines import in_one_line
 from scheduler.spec.problems import SpecInvalid, SpecProblem, given
+from scheduler.spec.retrying.rules import write_lines
 from scheduler.spec.schema import JobSpec
 from scheduler.spec.values import format_milli, whole
 from scheduler.spec.wording import problem_of
@@ -35,6 +36,8 @@ RANGED: Mapping[str, _Reader] = {
     "gpus_per_node": _COUNT,
     "cpus": _COUNT,
     "retries": _COUNT,
+    # How often all of its rules together may try again.
+    "retry_rules": _COUNT,
     "memory": _SIZE,
     "gpu_memory": _SIZE,
     "scratch": _SIZE,
@@ -44,6 +47,7 @@ RANGED: Mapping[str, _Reader] = {
 # How a choice of other fields is written where it is more than its value in one line.
 _WRITES: Mapping[str, Callable[[Any], str]] = {
     **{field: write for field, (_, write) in RANGED.items()},
+    "retry_rules": write_lines,
     "fallback_after": units.format_duration,
     "disconnect_grace": units.format_duration,
     "gpu_milli": format_milli,
@@ -130,7 +134,7 @@ def rule_problems(rules: Rules, document: Mapping[str, Any], spec: JobSpec) -> l
 
 
 def _is_within(field: str, rule: Mapping[str, int], spec: JobSpec) -> bool:
-    most = int(getattr(spec, field))
+    most = spec.tries_by_rules if field == "retry_rules" else int(getattr(spec, field))
     least = spec.nodes.least if field == "nodes" else most
     return rule.get("min", least) <= least and most <= rule.get("max", most)
 

@@ -30,6 +30,7 @@ from scheduler.spec.parts import (
     TopologySpec,
 )
 from scheduler.spec.problems import SpecInvalid
+from scheduler.spec.retrying.rules import RetryRules
 from scheduler.spec.values import WHOLE_MILLI, Duration, Milli, Moment, Path, Size, Whole
 from scheduler.spec.wording import problem_of
 from scheduler.states import MASK, Tier, is_secret_name
@@ -123,6 +124,7 @@ class JobSpec(Part):
     ] = ()
     working_dir: Path = ""
     retries: Annotated[Whole, Field(ge=0, le=20)] = 0
+    retry_rules: RetryRules = ()
     checkpoint_dir: Path = ""
     stop: StopSpec = StopSpec()
     disconnect_grace: Annotated[Duration, Field(ge=0, le=86400)] = 0
@@ -165,6 +167,11 @@ class JobSpec(Part):
     def gpus(self) -> int:
         """Devices in all, on the most nodes it takes."""
         return int(self.nodes) * self.gpus_per_node
+
+    @property
+    def tries_by_rules(self) -> int:
+        """How often all its retry rules together may try it again."""
+        return sum(rule.most for rule in self.retry_rules)
 
     @property
     def is_preemptible(self) -> bool:
@@ -251,6 +258,7 @@ def _contradictions(spec: JobSpec) -> Any:
     if spec.session:
         one = "a session is one program on one node; remove it or the session"
         several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
+        several["retry_rules"] = bool(spec.retry_rules)
         several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
         yield from ((field, one) for field, is_asked in several.items() if is_asked)
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):

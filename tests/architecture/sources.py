@@ -23,7 +23,7 @@ FORBIDDEN_NAMES = frozenset(
 DOORS = {
     "pynvml": ("scheduler/agent/gpus/nvml.py",),
     "guardian": ("accounts/granting.py", "accounts/models/grants.py"),
-    "re2": ("portal/terminal/search.py",),
+    "re2": ("portal/terminal/search.py", "scheduler/spec/retrying/patterns.py"),
     "plotly": ("portal/reports/charts.py",),
     "channels": ("scheduler/events.py", "scheduler/hearing.py", "portal/live/", "portal/asgi.py"),
     "celery": ("scheduler/tasks.py", "portal/celery.py", "scheduler/events.py"),
