@@ -26,7 +26,7 @@ class Attempt(models.Model):
     (`fault`), and for which fault of a node it was being stopped before; `end_*` say what came of
     it. `failure` is the class of the end and `triage` what speaks for it: `signature`, `evidence`
     (`rank`, `line`, `text`, of the log), `is_confirmed` by the node, and `then`: retried free, from
-    the user's retries, or not.
+    the user's retries, by a retry rule of the job's own, or not. Which rule, `end_facts` say.
     `checkpoint_*` tell of the last checkpoint that rank 0's node confirmed: its absolute path,
     bytes, SHA-256 and step, when it was taken (the server's clock), and what is wrong with a newer
     one. `resumes` is the attempt whose checkpoint this one was offered; `resume_from`,

@@ -91,7 +91,7 @@ class Job(models.Model):
         db_index=False,
         related_name="jobs",
     )
-    # As its spec wants it; later, the end of the pause after its storage failed.
+    # As its spec wants it; later, the end of the pause before a retry.
     begin_at = models.DateTimeField(null=True, blank=True)
     is_singleton = models.BooleanField(default=False)
 

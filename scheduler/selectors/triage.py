@@ -8,12 +8,14 @@ from typing import Any
 from accounts.models import User
 from scheduler.models import Attempt, Job
 from scheduler.selectors.jobs import may_read_inside
+from scheduler.spec.retrying.matching import is_asked
 from scheduler.states import (
     END_RULES,
     FAILURE_WORDS,
     INFRASTRUCTURE,
     EndReason,
     FailureClass,
+    rule_name,
     spoken_s,
 )
 from scheduler.triage import advice_of
@@ -24,7 +26,9 @@ class Diagnosis:
     """Why an attempt failed. `evidence` is empty for those who may not read the log.
 
     `title` names the class, `whose` says who has to mend it; `then` is who pays for another
-    attempt: "free", "user" (one of the job's own retries), or "" for none, and `retry` says it.
+    attempt: "free", "user" (one of the job's own retries), "rule" (a retry rule of its own), or ""
+    for none, and `retry` says it. `rule` is the retry rule that decided: its `number` from one,
+    `why` it was met, what it `does` (retry, stop, or spent: its maximum was used up), `try`, `max`.
     `is_confirmed`: the node says so, not only the program's output.
     """
 
@@ -38,6 +42,7 @@ class Diagnosis:
     evidence: tuple[dict[str, Any], ...]
     then: str
     retry: str
+    rule: dict[str, Any] | None
 
 
 def diagnosis_of(viewer: User, job: Job, attempt: Attempt) -> Diagnosis | None:
@@ -59,6 +64,7 @@ def diagnosis_of(viewer: User, job: Job, attempt: Attempt) -> Diagnosis | None:
         evidence=tuple(found.get("evidence", ())) if may_read_inside(viewer, job) else (),
         then=str(found.get("then", "")),
         retry=_retry(job, attempt),
+        rule=attempt.end_facts.get("rule"),
     )
 
 
@@ -90,9 +96,13 @@ def _retry(job: Job, attempt: Attempt) -> str:
     charged = "Its time is charged." if rule.billable else "Its time is not charged."
     pause_s = attempt.end_facts.get("pause_s")
     after = f" after a pause of {spoken_s(pause_s)}" if pause_s else ""
+    if own := rule_name(attempt.end_facts):
+        return f"{_by_rule(own, attempt.end_facts['rule'], after)} {charged}"
     if then == "free":
         return f"Tried again by Trainyard{after}; none of the job's own retries is used. {charged}"
     why = " It counts as the program's own end." if _is_guess(attempt) else ""
+    if job.spec.get("retry_rules") and is_asked(EndReason(attempt.end_reason)):
+        why += " No retry rule of the job meets it."
     if then == "user":
         return f"Tried again{after} with one of the job's own retries. {charged}{why}"
     if rule.uses_user_retry:
@@ -101,3 +111,12 @@ def _retry(job: Job, attempt: Attempt) -> str:
     if rule.retry_free:
         return f"Not tried again: it has failed this way too often. {charged}"
     return f"Not tried again: it would end the same way. {charged}{why}"
+
+
+def _by_rule(name: str, rule: dict[str, Any], after: str) -> str:
+    """What a retry rule of the job's own decided."""
+    if rule["does"] == "retry":
+        return f"Tried again{after} by {name}, {rule['try']} of {rule['max']}."
+    if rule["does"] == "stop":
+        return f"Not tried again: {name} says so."
+    return f"Not tried again: {name} is used up, {rule['max']} of {rule['max']}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -16,8 +16,8 @@ from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.holding.following import lock_sets_over
-from scheduler.services.holding.obstacles import pause_obstacle
-from scheduler.services.holding.recovering import storage_pause
+from scheduler.services.holding.recovering import WITHOUT_LIMIT, storage_pause, wait_before_retry
+from scheduler.services.holding.retrying import what_follows
 from scheduler.services.rows.updating import update_rows
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
@@ -27,20 +27,15 @@ from scheduler.states import (
     END_RULES,
     INFRASTRUCTURE,
     LIVE_ATTEMPT_STATES,
-    MADE_TO_MOVE,
-    MAX_FREE_RETRIES,
     PAUSES,
     AttemptState,
     EndReason,
-    EndRule,
     FailureClass,
     JobState,
     WaitReason,
     loss_sentence,
 )
 
-# These ends are the platform's own doing; they may happen any number of times.
-_WITHOUT_LIMIT = MADE_TO_MOVE | {EndReason.NODE_DRAINED, EndReason.BUDGET_SPENT}
 _REPORTED = (
     *("reported", "started_at", "ended_at", "exit_code", "end_reason", "detail", "log_expected"),
     *("checkpoint_pending", "ran_until", "ran_told_at"),
@@ -112,7 +107,9 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     # What a person wants of the job holds, whatever the attempt ended for.
     is_wanted = bool(node_fault_before(attempt)) and reason is not EndReason.COMPLETED
     wanted = EndReason(attempt.stop_reason) if is_wanted else reason
-    then = "" if is_wanted else _what_follows(job, reason, rule)
+    then, ruled = "", dict[str, Any]()
+    if not is_wanted:
+        then, ruled = what_follows(attempt, placements, reason, finding.failure, exit_code)
     if finding.failure != FailureClass.NONE:
         is_guess = finding.failure in INFRASTRUCTURE and not finding.is_confirmed
         facts["failure"] = str(rule.failure if is_guess else finding.failure)
@@ -123,7 +120,8 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
         facts |= lost_work(attempt, reason, facts, started_at=started_at, now=now)
         facts |= who_stopped(attempt) if is_wanted else {}
         facts["goes_on"] = bool(then) or wanted in PAUSES
-    if then and finding.failure is FailureClass.INFRA_STORAGE:
+    facts |= ruled
+    if then and finding.failure is FailureClass.INFRA_STORAGE and "pause_s" not in ruled:
         facts |= storage_pause(attempt, facts, is_confirmed=finding.is_confirmed)
     if not transitions.move_attempt(
         attempt,
@@ -150,13 +148,6 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     _conclude(job, attempt, wanted, then, detail, now, started_at)
 
 
-def _what_follows(job: Job, reason: EndReason, rule: EndRule) -> str:
-    """Who pays for another attempt: "free", "user", or nobody ("")."""
-    if rule.retry_free and (reason in _WITHOUT_LIMIT or job.free_retries_used < MAX_FREE_RETRIES):
-        return "free"
-    return "user" if rule.uses_user_retry and job.user_retries_used < job.retries else ""
-
-
 def _conclude(
     job: Job,
     attempt: Attempt,
@@ -175,12 +166,12 @@ def _conclude(
         "started_at": job.started_at or started_at,
     }
     if then == "free":
-        used = job.free_retries_used + (reason not in _WITHOUT_LIMIT)
+        used = job.free_retries_used + (reason not in WITHOUT_LIMIT)
         transitions.move_job(
             job, JobState.QUEUED, kind="requeued", detail=detail, free_retries_used=used, **common
         )
-    elif then == "user":
-        used = job.user_retries_used + 1
+    elif then:
+        used = job.user_retries_used + (then == "user")
         transitions.move_job(
             job, JobState.QUEUED, kind="retried", detail=detail, user_retries_used=used, **common
         )
@@ -197,26 +188,9 @@ def _conclude(
             exit_code=attempt.exit_code,
             **common,
         )
-    if job.state == JobState.QUEUED and "pause_s" in attempt.end_facts:
-        _wait_for_storage(job, attempt.end_facts, now)
-
-
-def _wait_for_storage(job: Job, ended: dict[str, Any], now: datetime) -> None:
-    """Keep a job that has just been queued again from starting until its pause is over."""
-    begin_at = now + timedelta(seconds=ended["pause_s"])
-    obstacle = pause_obstacle(begin_at, ended, now)
-    if obstacle is not None:
-        transitions.move_job(
-            job,
-            JobState.HELD,
-            now=now,
-            kind="held",
-            detail=obstacle.facts,
-            begin_at=begin_at,
-            wait_reason=obstacle.reason,
-            wait_facts=obstacle.facts,
-            wait_checked_at=now,
-        )
+    if job.state == JobState.QUEUED and (waits := wait_before_retry(attempt.end_facts, now)):
+        detail = waits["wait_facts"]
+        transitions.move_job(job, JobState.HELD, now=now, kind="held", detail=detail, **waits)
 
 
 def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:

@@ -8,13 +8,12 @@ from typing import Any
 
 from scheduler.models import Attempt, Placement
 from scheduler.models.attempts import NODE_FAULTS
-from scheduler.selectors.logs import last_bytes
+from scheduler.selectors.one_job.tails import tails_of
 from scheduler.services.holding.reasons import word_of
 from scheduler.spec.units import format_duration, format_size_mib
 from scheduler.states import INFRASTRUCTURE, PAUSES, EndReason
-from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
+from scheduler.triage import Failure, Finding, judge
 
-_LEAST_TAIL_BYTES = 16 * 1024
 _BY_SOMEBODY = PAUSES | {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN}
 # Whose sentences were filled when they were asked to stop.
 _SAID = (
@@ -130,7 +129,7 @@ def triage(
         str(facts.get("detail", "")),
         rank,
         _others(placements, rank),
-        _tails(placements, rank) if reason is EndReason.EXIT_CODE else (),
+        tails_of(placements, rank) if reason is EndReason.EXIT_CODE else (),
     )
     finding = judge(failure)
     if reason is EndReason.EXIT_CODE and finding.is_confirmed:
@@ -155,19 +154,3 @@ def _others(placements: Sequence[Placement], rank: int) -> tuple[EndReason, ...]
 
 def _is_before(one: datetime | None, other: datetime | None) -> bool:
     return one is not None and other is not None and one < other
-
-
-def _tails(placements: Sequence[Placement], culprit: int) -> tuple[LogTail, ...]:
-    """The ends of the logs, the culprit's first: MAX_TAIL_BYTES in all, half of them its own."""
-    ordered = sorted(placements, key=lambda p: (p.rank != culprit, p.rank))
-    share = MAX_TAIL_BYTES // 2 if len(ordered) > 1 else MAX_TAIL_BYTES
-    found = []
-    for index, placement in enumerate(ordered):
-        raw, first_line, is_cut = last_bytes(placement, share)
-        found.append(LogTail(placement.rank, raw, first_line, is_cut))
-        if index == 0:
-            share = MAX_TAIL_BYTES // 2 // max(1, len(ordered) - 1)
-        if share < _LEAST_TAIL_BYTES and index >= MAX_TAIL_BYTES // 2 // _LEAST_TAIL_BYTES:
-            break
-        share = max(share, _LEAST_TAIL_BYTES)
-    return tuple(found)

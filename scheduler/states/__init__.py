@@ -5,7 +5,7 @@ States are few, reasons are rich. A state says *where* a job is (`moves.py`); a 
 whose fault.
 """
 
-from scheduler.states.end_sentences import end_sentence, loss_sentence
+from scheduler.states.end_sentences import end_sentence, loss_sentence, rule_name
 from scheduler.states.ends import (
     END_RULES,
     FAILURE_WORDS,
@@ -68,6 +68,7 @@ from scheduler.states.waits import (
     CHECK_TITLES,
     FAULTS,
     NOT_RELEASED,
+    RETRY_PAUSES,
     WAIT_SENTENCES,
     DependencyKind,
     WaitReason,
@@ -106,6 +107,7 @@ __all__ = [
     "REPLAYED_KINDS",
     "REQUEST_MOVES",
     "REQUEST_WORDS",
+    "RETRY_PAUSES",
     "REVIEW_STATES",
     "STATE_OF_STEP",
     "TROUBLE_RULES",
@@ -138,6 +140,7 @@ __all__ = [
     "is_secret_name",
     "loss_sentence",
     "remedy_of",
+    "rule_name",
     "shown_state",
     "spoken_s",
     "tasks_so_far",

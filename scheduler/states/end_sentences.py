@@ -21,8 +21,31 @@ def end_sentence(reason: EndReason | str, facts: Mapping[str, object]) -> str:
         words = _ARRAY_NEVER
     if reason == EndReason.BOOKING_ENDED and facts.get("because"):
         words = words.replace("is over.", "was ended early by {who}.")
+    ruled = rule_sentence(facts)
+    if reason == EndReason.TIME_LIMIT and facts.get("goes_on"):
+        words = words.partition(" Clone")[0]
     sentence = fill(words, said)
-    return " ".join(part for part in (sentence, loss_sentence(facts)) if part)
+    return " ".join(part for part in (sentence, ruled, loss_sentence(facts)) if part)
+
+
+def rule_name(facts: Mapping[str, object]) -> str:
+    """The job's own retry rule that decided: `rule 2 (exit code 75)`; empty for none."""
+    rule = facts.get("rule")
+    return f"rule {rule['number']} ({rule['why']})" if isinstance(rule, Mapping) else ""
+
+
+def rule_sentence(facts: Mapping[str, object]) -> str:
+    """What the job's own retry rule makes of an end; empty where none has a say."""
+    rule = facts.get("rule")
+    if not isinstance(rule, Mapping):
+        return ""
+    name = f"R{rule_name(facts)[1:]}"
+    if rule["does"] == "retry":
+        return f"{name} tries it again, {rule['try']} of {rule['max']}."
+    if rule["does"] == "stop":
+        return f"{name} does not let it be tried again."
+    often = "once" if rule["max"] == 1 else f"{rule['max']} times"
+    return f"{name} has tried it again {often}, as often as it may."
 
 
 def loss_sentence(facts: Mapping[str, object]) -> str:

@@ -23,6 +23,7 @@ class WaitReason(StrEnum):
     DEPENDENCY_WAIT = "dependency_wait"
     BEGIN_TIME = "begin_time"
     STORAGE_PAUSE = "storage_pause"
+    RETRY_PAUSE = "retry_pause"
     ARRAY_LIMIT = "array_limit"
     QUOTA_HARD = "quota_hard"
     QUOTA_BORROW_LIMIT = "quota_borrow_limit"
@@ -48,13 +49,15 @@ AUTOMATIC_HOLDS = frozenset(
         WaitReason.DEPENDENCY_WAIT,
         WaitReason.BEGIN_TIME,
         WaitReason.STORAGE_PAUSE,
+        WaitReason.RETRY_PAUSE,
         WaitReason.ARRAY_LIMIT,
         WaitReason.BUDGET_EXHAUSTED,
     }
 )
 
-# Of these a person cuts only the pause after failing storage short.
-NOT_RELEASED = AUTOMATIC_HOLDS - {WaitReason.STORAGE_PAUSE}
+# Before another attempt, after failing storage or as a retry rule says: a person may cut it short.
+RETRY_PAUSES = frozenset({WaitReason.STORAGE_PAUSE, WaitReason.RETRY_PAUSE})
+NOT_RELEASED = AUTOMATIC_HOLDS - RETRY_PAUSES
 
 # What nothing that becomes free can mend: the request has to change, or a rule.
 FAULTS = frozenset({WaitReason.INVALID_SPEC, WaitReason.INFEASIBLE_EVER, WaitReason.POLICY_DENIED})
@@ -72,6 +75,7 @@ CHECK_TITLES: Mapping[WaitReason, str] = {
     WaitReason.DEPENDENCY_WAIT: "Other jobs",
     WaitReason.BEGIN_TIME: "Time to begin",
     WaitReason.STORAGE_PAUSE: "Storage",
+    WaitReason.RETRY_PAUSE: "Wait of a retry rule",
     WaitReason.ARRAY_LIMIT: "Tasks at a time",
     WaitReason.QUOTA_HARD: "Quota",
     WaitReason.QUOTA_BORROW_LIMIT: "Borrowed GPUs",
@@ -119,6 +123,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.DEPENDENCY_WAIT: "Waits for {jobs}.",
     WaitReason.BEGIN_TIME: "Starts no earlier than {begin}.",
     WaitReason.STORAGE_PAUSE: "{why}; tried again at {until}, after a pause of {pause}.",
+    WaitReason.RETRY_PAUSE: "Tries again at {until}, after a wait of {pause}; {why}.",
     WaitReason.ARRAY_LIMIT: (
         "At most {limit} tasks of its array run at a time; it follows when one of them ends."
     ),
@@ -185,6 +190,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.ARRAY_LIMIT: "It depends on when another task of its array ends.",
     WaitReason.BEGIN_TIME: "It is looked at again at the time it names.",
     WaitReason.STORAGE_PAUSE: "It is looked at again at the time it names.",
+    WaitReason.RETRY_PAUSE: "It is looked at again at the time it names.",
     WaitReason.QUOTA_HARD: "It depends on which of the team's jobs end first.",
     WaitReason.QUOTA_BORROW_LIMIT: "It depends on which of the team's jobs end first.",
     WaitReason.POOL_CLOSED: "Nobody knows when the queue is resumed.",

@@ -29,6 +29,7 @@ from scheduler.states import (
     LIVE_JOB_STATES,
     NOT_RELEASED,
     PAUSES,
+    RETRY_PAUSES,
     EndReason,
     JobState,
     WaitReason,
@@ -128,7 +129,7 @@ def release_job(
     """Let a held or paused job start; what an operator holds only an operator releases.
 
     It then waits for its dependencies, begin time and array as if it had never been held; what is
-    held by these alone is released by itself (Conflict). The pause after failing storage is cut
+    held by these alone is released by itself (Conflict). The pause before a retry is cut
     short. Raises ReasonNeeded without a reason against the owner's own hold.
     """
     now = now or timezone.now()
@@ -142,7 +143,7 @@ def release_job(
         as_operator or can(actor, "operate", None)
     ):
         raise Forbidden("An operator holds this job; only an operator may release it.")
-    if job.wait_reason == WaitReason.STORAGE_PAUSE:
+    if job.wait_reason in RETRY_PAUSES:
         update_row(Job, job.pk, {"begin_at": None})
         job.begin_at = None
     if job.wait_reason in NOT_RELEASED:

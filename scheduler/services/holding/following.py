@@ -16,7 +16,7 @@ from scheduler.services.holding.obstacles import active_tasks
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, WaitReason
 
 # Held for these, a job is let go at its `begin_at`.
-UNTIL_A_TIME = (WaitReason.BEGIN_TIME, WaitReason.STORAGE_PAUSE)
+UNTIL_A_TIME = (WaitReason.BEGIN_TIME, WaitReason.STORAGE_PAUSE, WaitReason.RETRY_PAUSE)
 # So many are let go with one look; the next second brings the next.
 MAX_HEALED = 2_000
 

@@ -132,7 +132,8 @@ def begin_obstacle(begin_at: datetime | None, now: datetime) -> Obstacle | None:
 def pause_obstacle(
     begin_at: datetime | None, ended: Mapping[str, Any], now: datetime
 ) -> Obstacle | None:
-    """The obstacle that the pause after failing storage is; `ended`: why the last attempt did."""
+    """The obstacle that the pause after failing storage is, or the wait of a retry rule; `ended`:
+    why the last attempt did."""
     if "pause_s" not in ended or begin_at is None or begin_at <= now:
         return None
     facts = {
@@ -140,7 +141,8 @@ def pause_obstacle(
         "until": begin_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "pause": spoken_s(ended["pause_s"]),
     }
-    return Obstacle(WaitReason.STORAGE_PAUSE, facts)
+    by_rule = ended.get("pause_by") == "rule"
+    return Obstacle(WaitReason.RETRY_PAUSE if by_rule else WaitReason.STORAGE_PAUSE, facts)
 
 
 def limit_obstacle(limit: int) -> Obstacle:
