@@ -89,9 +89,16 @@ def why(
     before: Annotated[
         int | None, typer.Option(min=1, metavar="OTHER", help="Why that job went before it.")
     ] = None,
+    retry_on: Annotated[
+        list[str] | None,
+        typer.Option("--retry-on", help="Which of these rules would have acted on its attempts."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why a job waits, or how it ended."""
+    if retry_on:
+        _try_rules(job, retry_on, as_json)
+        return
     if before is not None or options:
         _ask(job, before, as_json)
         return
@@ -127,6 +134,20 @@ def _print_awaited(job: dict[str, Any]) -> None:
         until = f", starts by {moment(job['starts_by'])}"
     if job["state"]:
         print_line(f"Job {job['id']} is {job['state']}{until}.")
+
+
+def _try_rules(job: int, rules: list[str], as_json: bool) -> None:
+    """What retry rules would have made of the ends of a job's attempts."""
+    with Api(load_config()) as api:
+        found = api.post(f"/jobs/{job}/retry-rules/", {"retry_rules": rules})
+    if as_json:
+        print_json(found)
+        return
+    if not found["items"]:
+        print_line(f"No attempt of job {job} has ended.")
+    for one in found["items"]:
+        print_line(f"Attempt {one['attempt']}: {one['sentence']}")
+        print_line(f"  {one['words']}")
 
 
 def _ask(job: int, before: int | None, as_json: bool) -> None:

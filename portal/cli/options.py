@@ -31,6 +31,14 @@ class What:
     git_ref: Annotated[str, typer.Option(help="Branch, tag or commit; retries keep it.")] = ""
     processes: Annotated[str, typer.Option(help="One process per node or per gpu.")] = ""
     retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None
+    retry_rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retry-on",
+            help="exit=75,77:3:wait=1m..10m, signal=SEGV:2, failure=user_resource:stop, "
+            "exit=1:2:log=NCCL; each once more, the first that meets an end decides.",
+        ),
+    ] = None
     checkpoint_dir: Annotated[str, typer.Option(help="Where checkpoints are kept.")] = ""
 
 

@@ -83,6 +83,7 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
         "depends_on": [
             one for text in given["depends_on"] or () for one in text.split(",") if one.strip()
         ],
+        "retry_rules": list(given["retry_rules"] or ()),
         "begin": spec.read_begin(given["begin"]),
         "script": spec.read_script(given["script"]) if given["script"] else "",
         "env": spec.read_env(given["env"] or ()),

@@ -12,6 +12,7 @@ from scheduler.conf import load_conf
 from scheduler.spec import JobSpec, units
 from scheduler.spec.lines import in_one_line
 from scheduler.spec.parts import SessionSpec
+from scheduler.spec.retrying.rules import write_lines
 from scheduler.spec.values import format_milli
 
 # By part of the spec: its fields, and the form fields that hold them.
@@ -27,7 +28,8 @@ PLAIN = (
     "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after", "isolation", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "time_limit",
     "begin", "depends_on", "booking", "preemptible", "min_runtime", "command", "script",
-    "processes", "working_dir", "checkpoint_dir", "retries", "secrets", "disconnect_grace",
+    "processes", "working_dir", "checkpoint_dir", "retries", "retry_rules", "secrets",
+    "disconnect_grace",
 )  # fmt: skip
 SWITCHES = ("hold", "share_cards", "exclusive")
 PAIRS = ("env", "labels")
@@ -133,6 +135,8 @@ def _spelt(field: str, value: Any) -> Any:
         return units.format_duration(value) if value else ""
     if field in _SIZES and isinstance(value, int):
         return units.format_size_mib(value) if value else ""
+    if field == "retry_rules":
+        return write_lines(value)
     if field != "command" and isinstance(value, (list, tuple, dict)):
         return in_one_line(value)
     return "" if value is None else value

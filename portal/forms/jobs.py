@@ -107,6 +107,12 @@ class JobForm(forms.Form):
     tier = forms.ChoiceField(label="Tier", choices=TIERS)
     time_limit = _text("Time limit", "Like 90m, 2h or 1d12h.", required=True)
     retries = _number("Retries", "After a failure of the program.", low=0)
+    retry_rules = _lines(
+        "Retry rules",
+        "One a line; the first that meets the end decides, else the number of retries. "
+        "log=TEXT comes last.",
+        placeholder="exit=75,77:3:wait=1m..10m\nfailure=user_resource:stop",
+    )
     processes = forms.ChoiceField(label="Processes", choices=PROCESSES)
     env = _lines("Environment", 'One NAME=value a line; "…" keeps \\n and spaces.')
     labels = _lines("Labels", "One name=value a line.", rows=2)

@@ -34,6 +34,7 @@ _REASONS = {
     ),
     WaitReason.BEGIN_TIME: "it was asked to start later; then it takes its place in the line",
     WaitReason.STORAGE_PAUSE: "its storage failed; tried again after a pause, longer each time",
+    WaitReason.RETRY_PAUSE: "a retry rule of its own lets it wait before it is tried again",
     WaitReason.ARRAY_LIMIT: "its array runs as many tasks at a time as it may; the next follows",
     WaitReason.QUOTA_HARD: "the team or project holds as many GPUs as it may; ask for more",
     WaitReason.QUOTA_BORROW_LIMIT: "beyond its own GPUs no more may be borrowed now; ask for more",

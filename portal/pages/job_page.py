@@ -26,6 +26,7 @@ from scheduler.selectors.jobs import (
 )
 from scheduler.selectors.one_job.awaited import jobs_awaited, sets_awaited
 from scheduler.selectors.one_job.header import Header
+from scheduler.selectors.one_job.ruling import rules_in_words
 from scheduler.selectors.one_job.tries import read_devices
 from scheduler.selectors.queues import place_in_line, places_of
 from scheduler.selectors.tables.so_far import Span
@@ -39,6 +40,7 @@ from scheduler.states import (
     LIVE_JOB_STATES,
     MADE_TO_MOVE,
     PAUSES,
+    RETRY_PAUSES,
     WAITING_JOB_STATES,
     EndReason,
     JobState,
@@ -64,15 +66,14 @@ FACT_WORDS: Mapping[str, str] = {
     "limit": "The limit",
     "who": "By",
 }
+_THEN = "It joins the line by itself then, in its old place; release it to try at once."
 # What a held job waits for, and whose turn it is to do something.
 NEXT_WORDS: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_USER: "The scheduler looks at it once it is released.",
     WaitReason.HELD_BY_ADMIN: "Only an operator releases it; ask them.",
     WaitReason.DEPENDENCY_WAIT: "It joins the line by itself when they end as it asks for.",
     WaitReason.BEGIN_TIME: "It joins the line by itself at that time.",
-    WaitReason.STORAGE_PAUSE: (
-        "It joins the line by itself then, in its old place; release it to try at once."
-    ),
+    **dict.fromkeys(RETRY_PAUSES, _THEN),
     WaitReason.ARRAY_LIMIT: "It joins the line by itself; there is nothing to do.",
     WaitReason.BUDGET_EXHAUSTED: (
         "It joins the line by itself when the budget has enough again: ask for more, or submit a "
@@ -140,7 +141,10 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
     cost = cost_of_attempts(viewer, job, attempts, now=now) if frame["may_see_cost"] else None
     return frame | {
         "now": now,
-        "attempts": [_card(a, earlier, job) for a, earlier in _with_previous(attempts)],
+        "attempts": [
+            _card(one, earlier, job)
+            for one, earlier in zip(attempts, [None, *attempts], strict=False)
+        ],
         "latest": attempts[-1] if attempts else None,
         "elapsed": elapsed_of(job, ran, now),
         "began": ran[0] if ran else None,
@@ -160,6 +164,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
             for event in header.events
         ],
         "tier": Tier(job.tier).name.lower(),
+        "retry_rules": rules_in_words(job),
         "sentence": end_sentence_of(job),
         "triage": _triage(viewer, job, attempts),
         **why(job, decided_by(header.lease_until, now=now)),
@@ -267,10 +272,6 @@ def next_words(job: Job) -> str:
 def _moment(epoch_s: object) -> datetime | None:
     """A time among the engine's facts; None for anything else."""
     return datetime.fromtimestamp(epoch_s, UTC) if isinstance(epoch_s, int) else None
-
-
-def _with_previous(attempts: list[Attempt]) -> list[tuple[Attempt, Attempt | None]]:
-    return list(zip(attempts, [None, *attempts], strict=False))
 
 
 def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:

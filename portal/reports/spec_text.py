@@ -12,6 +12,7 @@ import yaml
 from scheduler.spec import JobSpec
 from scheduler.spec.lines import in_one_line
 from scheduler.spec.partial import completed
+from scheduler.spec.retrying.rules import write_lines
 
 LINE_END = " \\\n  "
 
@@ -87,6 +88,7 @@ _OPTIONS = (
     ("booking", "--booking"),
     ("min_runtime", "--min-runtime"),
     ("retries", "--retries"),
+    ("retry_rules", "--retry-on"),
     ("processes", "--processes"),
     ("working_dir", "--workdir"),
     ("checkpoint_dir", "--checkpoint-dir"),
@@ -95,7 +97,7 @@ _OPTIONS = (
 )
 _SWITCHES = ("share_cards", "exclusive", "preemptible")
 # Given once for each of its values.
-_REPEATED = ("depends_on",)
+_REPEATED = ("depends_on", "retry_rules")
 _ALWAYS = ("project", "name", "nodes", "gpus_per_node", "time_limit", "command")
 
 
@@ -126,7 +128,7 @@ def command_line_of(
         f"--nodes {spec.nodes.written()} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
     ]
     lines += [
-        f"{option} {shlex.quote(in_one_line(one))}"
+        f"{option} {shlex.quote(_in_line(field, one))}"
         for field, option in _OPTIONS
         if field in back
         or (field in shown and getattr(spec, field) != JobSpec.model_fields[field].default)
@@ -145,6 +147,10 @@ def command_line_of(
     ]
     lines += ["--hold"] if spec.hold else []
     return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"])
+
+
+def _in_line(field: str, value: Any) -> str:
+    return write_lines([value]) if field == "retry_rules" else in_one_line(value)
 
 
 def _has_an_option(field: str, value: Any) -> bool:

@@ -170,7 +170,8 @@ _HELD = {
     "licences": {"solver": 2}, "constraints": ["network=ib"], "exclude_nodes": ["n1"],
     "topology": "rack:preferred", "datasets": ["imagenet"], "time_limit": "2h",
     "processes": "gpu", "env": {"A": "1"}, "secrets": ["hub-token"], "working_dir": "/w",
-    "retries": 3, "checkpoint_dir": "/c", "stop": {"grace": "90s"}, "disconnect_grace": "1h",
+    "retries": 3, "retry_rules": ["exit=75,77:3:wait=1m..1h", "failure=hang:stop:log=a 'b: c"],
+    "checkpoint_dir": "/c", "stop": {"grace": "90s"}, "disconnect_grace": "1h",
     "hold": True, "labels": {"a": "b"}, "description": "two\nlines", "depends_on": ["singleton"],
     "code": {"folder": "/x"}, "script": "true\n", "session": {"app": "shell"},
 }  # fmt: skip
@@ -210,6 +211,13 @@ def test_what_a_template_says_otherwise_is_written(field):
     assert parse_spec({**template, **(of_the_line(line) or shown)}) == spec
     if field in ("tier", "retries", "cpus", "memory", "exclusive", "nodes", "processes"):
         assert of_the_line(line)
+
+
+def test_the_command_line_says_each_retry_rule():
+    spec = parse_spec({**_ALONE, "retry_rules": _HELD["retry_rules"]})
+    line = command_line_of(spec)
+    assert "--retry-on exit=75,77:3:wait=1m..1h" in line and line.count("--retry-on") == 2
+    assert parse_spec(of_the_line(line)) == spec
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.api.operations import ApiView, operation
+from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
 from scheduler.loop.answering import answer_for, before_answer
 from scheduler.selectors.forecasts import cycle_times, forecast_accuracy
 from scheduler.selectors.jobs import get_visible_job
+from scheduler.selectors.one_job.ruling import rules_of, try_rules
+from scheduler.spec import SpecInvalid, SpecProblem
+from scheduler.spec.retrying.rules import read_rules
 from scheduler.states import WaitReason
 
 
@@ -150,6 +153,52 @@ class JobBefore(ApiView):
         viewer = viewer_of(request)
         job = get_visible_job(viewer, pk)
         return Response(asdict(before_answer(viewer, job, other, now=timezone.now())))
+
+
+class RulesBody(serializers.Serializer[Any]):
+    """Retry rules as a spec has them, as lines or objects; left out: the job's own."""
+
+    retry_rules = serializers.JSONField(required=False)
+
+
+class TriedShape(serializers.Serializer[Any]):
+    """An attempt that has ended, and the first of the rules that meets its end; `rule` counts from
+    one, null: none. `action`: retry, stop, or "" where what is usual follows."""
+
+    attempt = serializers.IntegerField()
+    sentence = serializers.CharField()
+    rule = serializers.IntegerField(allow_null=True)
+    action = serializers.ChoiceField(["retry", "stop", ""])
+    words = serializers.CharField()
+
+
+class RulesTried(serializers.Serializer[Any]):
+    """The last attempts that have ended, oldest first."""
+
+    items = TriedShape(many=True)
+
+
+class JobRetryRules(ApiView):
+    """`/jobs/<id>/retry-rules/`."""
+
+    @operation(
+        "jobs_retry_rules",
+        "Which retry rule would have acted on the ends of its attempts; writes nothing",
+        scope="jobs:read",
+        body=RulesBody,
+        reply=RulesTried,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """Looks at the last ten attempts, and at their logs where a rule asks for them: 403 without
+        the right to read the log. 422 says what is wrong with which rule."""
+        viewer = viewer_of(request)
+        job = get_visible_job(viewer, pk)
+        sent = body_of(request, RulesBody)
+        try:
+            rules = read_rules(sent["retry_rules"]) if "retry_rules" in sent else rules_of(job)
+        except ValueError as error:
+            raise SpecInvalid([SpecProblem("retry_rules", str(error))]) from None
+        return Response({"items": [asdict(one) for one in try_rules(viewer, job, rules)]})
 
 
 class Scheduling(ApiView):

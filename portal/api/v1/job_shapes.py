@@ -59,8 +59,23 @@ class Evidence(serializers.Serializer[Any]):
     text = serializers.CharField()
 
 
+class RuleMet(serializers.Serializer[Any]):
+    """The retry rule of the job's own that decided; `number` counts from one. `does`: retry, stop,
+    or spent, as it has tried again as often as it may. `try`: which of its `max` tries comes."""
+
+    number = serializers.IntegerField()
+    why = serializers.CharField()
+    does = serializers.ChoiceField(["retry", "stop", "spent"])
+    max = serializers.IntegerField(required=False)
+
+    def get_fields(self) -> dict[str, Any]:
+        # A word of Python, so no name for a field of the class.
+        return super().get_fields() | {"try": serializers.IntegerField(required=False)}
+
+
 class Triage(serializers.Serializer[Any]):
-    """Why an attempt failed and what to do. `then`: who pays for another one: free, user or "".
+    """Why an attempt failed and what to do. `then`: who pays for another one: free, user (one of
+    the job's retries), rule (one of its retry rules) or "".
 
     `evidence` is empty for those who may not read the log. `is_confirmed` is false when only the
     program's own output says so: that changes nothing about retries and cost.
@@ -76,6 +91,7 @@ class Triage(serializers.Serializer[Any]):
     evidence = Evidence(many=True)
     then = serializers.CharField(allow_blank=True)
     retry = serializers.CharField()
+    rule = RuleMet(allow_null=True)
 
 
 class Checkpoint(serializers.Serializer[Any]):

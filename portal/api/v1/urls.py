@@ -73,6 +73,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/clone/", jobs.JobClone.as_view(), name="job_clone"),
     path("jobs/<int:pk>/why/", job_parts.JobWhy.as_view(), name="job_why"),
     path("jobs/<int:pk>/options/", job_answers.JobOptions.as_view(), name="job_options"),
+    path("jobs/<int:pk>/retry-rules/", job_answers.JobRetryRules.as_view(), name="retry_rules"),
     path("jobs/<int:pk>/before/<int:other>/", job_answers.JobBefore.as_view(), name="job_before"),
     path("scheduling/", job_answers.Scheduling.as_view(), name="scheduling"),
     path("jobs/<int:pk>/events/", job_parts.JobEvents.as_view(), name="job_events"),

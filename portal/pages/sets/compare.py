@@ -25,6 +25,7 @@ from scheduler.selectors.jobs import MAX_PK, may_read_inside, shown_spec, visibl
 from scheduler.selectors.machines.measured import measured_means
 from scheduler.selectors.machines.overlaid import run_series
 from scheduler.selectors.telemetry import FULL
+from scheduler.spec.lines import in_one_line
 
 MOST = 8
 NOTHING = "–"
@@ -150,6 +151,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list):
-        yield name, " ".join(map(str, value)) or NOTHING
+        # A mapping among them is a retry rule, or a dependency by its name.
+        said = (in_one_line(one) if isinstance(one, dict) else str(one) for one in value)
+        yield name, " ".join(said) or NOTHING
     elif value not in (None, ""):
         yield name, str(value)

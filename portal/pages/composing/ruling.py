@@ -1,0 +1,22 @@
+"""What the retry rules of a clone would have made of the last attempt of its origin."""
+
+from __future__ import annotations
+
+from accounts.errors import Forbidden, NotFound
+from accounts.models import User
+from portal.forms.jobs import JobForm
+from scheduler.selectors.jobs import get_visible_job
+from scheduler.selectors.one_job.ruling import Tried, try_rules
+
+
+def rules_tried(viewer: User, form: JobForm) -> Tried | None:
+    """None without rules, without an origin whose log the viewer may read, or without an attempt of
+    it that has ended."""
+    if form.cloned_number is None or not form.spec.retry_rules:
+        return None
+    try:
+        job = get_visible_job(viewer, form.cloned_number)
+        found = try_rules(viewer, job, form.spec.retry_rules, most=1)
+    except (NotFound, Forbidden):
+        return None
+    return found[0] if found else None
