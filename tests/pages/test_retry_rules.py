@@ -64,7 +64,7 @@ def test_the_page_says_which_rule_acted_and_until_when_it_waits(
     assert said in text and "release it to try at once" in text and "not before" in text
     assert text.count("Rule 2 (exit code 75) tries it again, 1 of 2.") >= 2
     assert "exit code 75: tried again after 1m, twice as long each time up to 1h, twice" in text
-    assert "secret words" in text and "tried again by 3 rules" in text
+    assert "secret words" in text and "3 retry rules" in text
     events = client.get(reverse("jobs:events", args=[job.pk])).content.decode()
     assert "Rule 2 (exit code 75) tries it again, 1 of 2." in events
     client.force_login(finance)
