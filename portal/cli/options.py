@@ -92,7 +92,8 @@ class When:
         typer.Option(
             "--depends-on",
             "-d",
-            help="afterok:12, afternotok:, afterany:, singleton; afterok:set=4: all of array 4.",
+            help="afterok:12, afternotok:, afterany:, singleton; afterok:set=4: all of array 4; "
+            "aftercorr:set=4: each task of this array for that of its index.",
         ),
     ] = None
     array: Annotated[str, typer.Option(help="Once for each index: 0-99, or 0-99%10.")] = ""

@@ -128,7 +128,8 @@ class JobForm(forms.Form):
     begin = _text("Not before", "UTC, or with its offset.", placeholder="2026-12-31 08:00")
     depends_on = _text(
         "After other jobs",
-        "Or afterany:, afternotok:, singleton; set=4 for all of array 4.",
+        "Or afterany:, afternotok:, singleton; set=4 for all of array 4; aftercorr:set=4, task for "
+        "task.",
         placeholder="afterok:12",
     )
     booking = _text("Booking", "Its name or number.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -24,7 +24,8 @@ MAX_DEPENDENCIES: Final = 32
 MAX_TASKS: Final = 10_000
 MAX_INDEX: Final = 999_999
 SINGLETON: Final = "singleton"
-_KINDS = tuple(str(kind) for kind in DependencyKind)
+AFTERCORR: Final = "aftercorr"
+_KINDS = (*(str(kind) for kind in DependencyKind), AFTERCORR)
 _NUMBER = re.compile(r"#?(\d{1,18})", re.ASCII)
 _SET = re.compile(r"set=#?(\d{1,18})", re.ASCII)
 _TASK = re.compile(r"(\d{1,18})_(\d{1,7})", re.ASCII)
@@ -39,7 +40,8 @@ RANGE_HELP = "write it like 0-99, 1,3,5-9 or 0-60:10"
 @dataclass(frozen=True, slots=True)
 class Dependency:
     """Wait for a job: its number, or its name within the same bulk. With `job_set` for all tasks of
-    that array, or for the one of this `index`. Neither: singleton."""
+    that array, or for the one of this `index`. Neither: singleton. `aftercorr`: each task of an
+    array for the success of the one of its own index."""
 
     kind: str
     job: int | str = 0
@@ -75,6 +77,14 @@ def read_dependencies(value: object) -> tuple[Dependency, ...]:
     if len(found) > MAX_DEPENDENCIES:
         raise ValueError(f"names {len(found)} jobs; at most {MAX_DEPENDENCIES} are allowed")
     return found
+
+
+def of_task(named: Iterable[Dependency], index: int) -> tuple[Dependency, ...]:
+    """What the task of this index waits for, of what its array does."""
+    afterok = str(DependencyKind.AFTEROK)
+    return tuple(
+        replace(one, kind=afterok, index=index) if one.kind == AFTERCORR else one for one in named
+    )
 
 
 def _read(item: object) -> Iterable[Dependency]:
@@ -127,6 +137,8 @@ def _of_set(kind: object, job_set: object, index: object = None) -> Dependency:
         raise ValueError(f"{given(job_set)} is not the number of an array; {DEPENDENCY_HELP}")
     if index is None:
         return Dependency(str(kind), job_set=number)
+    if kind == AFTERCORR:
+        raise ValueError(f"aftercorr waits task for task: write aftercorr:set={number}")
     place = _whole(index)
     if place is None or not 0 <= place <= MAX_INDEX:
         raise ValueError(f"{given(index)} is not an index; write one task like afterok:4_3")
@@ -159,6 +171,8 @@ def _dependency(kind: object, job: object) -> Dependency:
     if isinstance(job, int):
         if not 0 < job < 2**63:
             raise ValueError(f"{job} is not the number of a job; {DEPENDENCY_HELP}")
+        if kind == AFTERCORR:
+            raise ValueError(f"aftercorr names an array: write aftercorr:set={job} for array {job}")
         return Dependency(str(kind), job)
     return Dependency(str(kind), text.clean_name(job))
 
@@ -186,7 +200,8 @@ Dependencies = Annotated[
             "items": {"anyOf": [{"type": "string"}, _SHAPE]},
             "maxItems": MAX_DEPENDENCIES,
             "description": "Such as afterok:12, afterok:set=4 (all of array 4), afterok:4_3 (its "
-            "task of index 3), singleton; or as objects.",
+            "task of index 3), aftercorr:set=4 (each task for that of its index), singleton; or as "
+            "objects.",
         }
     ),
 ]

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from scheduler.spec import text, units, values
-from scheduler.spec.order import Array, Dependencies
+from scheduler.spec.order import AFTERCORR, Array, Dependencies
 from scheduler.spec.parts import (
     MAX_NODES,
     STOP_SIGNALS,
@@ -263,6 +263,9 @@ def _contradictions(spec: JobSpec) -> Any:
         yield from ((field, one) for field, is_asked in several.items() if is_asked)
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):
         yield "depends_on", "singleton would run an array one by one; use max_parallel: 1"
+    if not spec.array and any(one.kind == AFTERCORR for one in spec.depends_on):
+        words = "aftercorr waits task for task; give this job an array as well, or use afterok"
+        yield "depends_on", words
 
 
 def parse_spec(document: Mapping[str, Any]) -> JobSpec:

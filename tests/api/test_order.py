@@ -219,3 +219,19 @@ def test_a_waiting_job_asks_for_something_else(program, alice, carol, cluster, s
     problem_of(caller.post(url, {"gpus_per_node": 1}), 409)
     job.refresh_from_db()
     assert (job.state, job.gpus_per_node) == ("starting", 2)
+
+
+def test_an_array_waits_task_for_task_or_says_which_indexes_do(program, alice, spec, cluster):
+    caller = program(alice)
+    first = caller.post("/jobs/", {**spec, "array": "0-2"}).json()["set"]
+    wants = {**spec, "depends_on": f"aftercorr:set={first}"}
+    quoted = caller.post("/jobs/?dry_run=1", {**wants, "array": "0-1"})
+    assert quoted.status_code == 200 and quoted.json()["tasks"] == 2
+    made = caller.post("/jobs/", {**wants, "array": "0-1"}).json()
+    assert (made["state"], made["wait"]["reason"]) == ("held", "dependency_wait")
+    assert made["spec"]["depends_on"] == [f"afterok:{first}_0"]
+    (error,) = problem_of(caller.post("/jobs/", {**wants, "array": "2-3"}), 422)["errors"]
+    assert error["field"] == "depends_on"
+    assert f"array {first} has no task 3; it has 0-2" in error["message"]
+    (error,) = problem_of(caller.post("/jobs/", wants), 422)["errors"]
+    assert "give this job an array as well" in error["message"]

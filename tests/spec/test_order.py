@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.spec import SpecInvalid, parse_spec
-from scheduler.spec.order import MAX_TASKS, read_range, write_range
+from scheduler.spec.order import MAX_TASKS, of_task, read_range, write_range
 
 GOOD = {"name": "train", "project": "vision/digits", "command": "python train.py"}
 
@@ -60,7 +60,8 @@ def test_dependencies_are_read_and_written(value, written):
         "singleton:set=4", "afterok:set=0", "soon:set=4", "singleton:4_3", "afterok:4_9999999",
         {"set": 0}, {"set": "sweep"}, {"set": True}, {"set": [4]}, {"set": 2**63},
         {"set": 4, "job": 1}, {"index": 3}, {"job": 1, "index": 3}, {"set": 4, "index": -1},
-        {"set": 4, "index": 1.5},
+        {"set": 4, "index": 1.5}, "aftercorr:4", "aftercorr:4_3", "aftercorr:set=4",
+        {"kind": "aftercorr", "set": 4, "index": 1},
         {"set": 4, "index": 10**6}, {"kind": "soon", "set": 4}, {"kind": "singleton", "set": 4},
     ],
 )  # fmt: skip
@@ -68,6 +69,17 @@ def test_odd_dependencies_name_field_and_remedy(value):
     field, message = _problem("depends_on", value)
     assert field == "depends_on"
     assert message
+
+
+def test_a_wait_task_for_task_needs_an_array_and_names_one():
+    spec = parse_spec({**GOOD, "array": "0-3", "depends_on": "aftercorr:set=4:set=5"})
+    assert spec.document()["depends_on"] == ["aftercorr:set=4", "aftercorr:set=5"]
+    assert parse_spec(spec.document()) == spec == parse_spec(spec.readable())
+    assert [one.written() for one in of_task(spec.depends_on, 3)] == ["afterok:4_3", "afterok:5_3"]
+    _, told = _problem("depends_on", "aftercorr:set=4")
+    assert told == "aftercorr waits task for task; give this job an array as well, or use afterok"
+    _, told = _problem("depends_on", "aftercorr:4")
+    assert told == "aftercorr names an array: write aftercorr:set=4 for array 4"
 
 
 @pytest.mark.parametrize(

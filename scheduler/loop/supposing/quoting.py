@@ -154,7 +154,8 @@ def _start(opening: Opening, now: datetime) -> Start:
     spec = opening.spec
     if spec.hold:
         return Start(why="It starts only after it is released.")
-    missing = [one for one in opening.order.needed if not one.is_met]
+    first = spec.array.indexes[0] if spec.array else None
+    missing = [one for one in opening.order.needed_of(first) if not one.is_met]
     arrays = [one for one in opening.order.arrays if not one.is_met]
     if opening.order.obstacle is not None and not missing and not arrays:
         return Start(why="It starts only after the earlier jobs of its name have ended.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,7 @@ from scheduler.services.submitting.longest import refuse_longer
 from scheduler.services.submitting.order import Order, resolve_order, write_waits
 from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec
-from scheduler.spec.order import write_range
+from scheduler.spec.order import AFTERCORR, of_task, write_range
 from scheduler.states import JobState, WaitReason
 
 
@@ -149,7 +149,6 @@ def _state(obstacle: Obstacle | None) -> dict[str, Any]:
 
 def _open_set(opening: Opening) -> Job:
     target, spec = opening.target, opening.spec
-    order, obstacle = opening.order, opening.obstacle
     assert spec.array is not None
     indexes, limit = spec.array.indexes, spec.array.max_parallel
     job_set = JobSet.objects.create(
@@ -164,22 +163,42 @@ def _open_set(opening: Opening) -> Job:
         created_at=target.now,
     )
     # A task's own spec is that of one job: its clone is no array again.
-    common = _fields(target, spec.model_copy(update={"array": None}), order)
-    free, behind = _state(obstacle), _state(obstacle or limit_obstacle(limit))
+    alone = spec.model_copy(update={"array": None, "depends_on": of_task(spec.depends_on, 0)})
+    common = _fields(target, alone, opening.order)
+    states = _states(opening, indexes, limit)
+    own = _own_specs(spec, common["spec"], indexes)
     tasks = add_objects(
-        Job(
-            **common,
-            **(behind if limit and place >= limit else free),
-            job_set=job_set,
-            array_index=index,
-        )
-        for place, index in enumerate(indexes)
+        Job(**{**common, **document}, **state, job_set=job_set, array_index=index)
+        for index, state, document in zip(indexes, states, own, strict=True)
     )
-    write_waits([(order, tasks)])
+    write_waits([(opening.order, tasks)])
     note_meant(target.actor, tasks)
     pledge_at_submit(tasks, opening.budgets, now=target.now)
     _record(target, tasks)
     return tasks[0]
+
+
+def _states(opening: Opening, indexes: Sequence[int], limit: int) -> Iterator[dict[str, Any]]:
+    """How each task begins: of those in whose way nothing is, `limit` are free, 0 for all."""
+    free, is_each = 0, bool(opening.order.by_index) and not opening.spec.hold
+    full = limit_obstacle(limit)
+    for index in indexes:
+        own = opening.order.obstacle_of(index) if is_each else None
+        obstacle = own or opening.obstacle
+        if obstacle is None:
+            free += 1
+            obstacle = full if limit and free > limit else None
+        yield _state(obstacle)
+
+
+def _own_specs(
+    spec: JobSpec, common: dict[str, Any], indexes: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """The spec of each task, where it differs: what it waits for has its own index."""
+    is_each = any(one.kind == AFTERCORR for one in spec.depends_on)
+    for index in indexes:
+        waits = [one.written() for one in of_task(spec.depends_on, index)] if is_each else []
+        yield {"spec": {**common, "depends_on": waits}} if is_each else {}
 
 
 def _record(target: Target, jobs: Sequence[Job]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from django.db.models import Q
 
@@ -19,8 +19,9 @@ from scheduler.services.holding.obstacles import (
     has_namesakes,
 )
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
-from scheduler.spec.order import SINGLETON
+from scheduler.spec.order import AFTERCORR, SINGLETON, write_range
 from scheduler.spec.order import Dependency as Named
+from scheduler.states import DependencyKind
 
 # Rows that an array with dependencies may take: one for each task and job or array it waits for.
 MAX_ROWS = 50_000
@@ -29,12 +30,25 @@ _FIELD = "depends_on"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The jobs and arrays waited for, locked, and the obstacle they are now."""
+    """The jobs and arrays waited for, locked, and the obstacle they are now; of an array
+    `by_index` what each of its tasks waits for beside."""
 
     needed: tuple[Needed, ...] = ()
     arrays: tuple[NeededSet, ...] = ()
     is_singleton: bool = False
     obstacle: Obstacle | None = None
+    by_index: Mapping[int, tuple[Needed, ...]] = field(default_factory=dict)
+
+    def needed_of(self, index: int | None) -> tuple[Needed, ...]:
+        """The single jobs that a task of this index waits for, each once."""
+        own = self.by_index.get(index, ()) if index is not None else ()
+        return tuple(dict.fromkeys((*self.needed, *own)))
+
+    def obstacle_of(self, index: int) -> Obstacle | None:
+        """The obstacle that they are for it."""
+        if index not in self.by_index:
+            return self.obstacle
+        return dependency_obstacle(self.needed_of(index), self.arrays)
 
 
 def write_waits(ordered: Iterable[tuple[Order, Sequence[Job]]]) -> None:
@@ -44,7 +58,7 @@ def write_waits(ordered: Iterable[tuple[Order, Sequence[Job]]]) -> None:
     Dependency.objects.bulk_create(
         Dependency(job=job, on_id=one.job, kind=one.kind)
         for order, job in pairs
-        for one in order.needed
+        for one in order.needed_of(job.array_index)
     )
     SetDependency.objects.bulk_create(
         SetDependency(job=job, on_id=one.job_set, kind=one.kind)
@@ -71,7 +85,9 @@ def resolve_order(actor: User, spec: JobSpec) -> Order:
         if isinstance(one.job, str)
     ]
     # Arrays before jobs, as everybody locks them.
-    arrays = _locked_arrays(actor, spec.depends_on, problems)
+    there = _locked_arrays(actor, spec.depends_on, problems)
+    arrays = _whole_arrays(spec.depends_on, there)
+    by_index = _by_index(spec, there, problems)
     found = _locked_jobs(actor, spec.depends_on, problems)
     rows = (len(spec.array.indexes) if spec.array else 1) * len(spec.depends_on)
     if rows > MAX_ROWS:
@@ -95,7 +111,7 @@ def resolve_order(actor: User, spec: JobSpec) -> Order:
     obstacle = dependency_obstacle(needed, arrays, namesakes=namesakes)
     if obstacle is not None and obstacle.is_final:
         raise SpecInvalid([SpecProblem(_FIELD, _never(obstacle.facts))])
-    return Order(needed, arrays, is_singleton, obstacle)
+    return Order(needed, arrays, is_singleton, obstacle, by_index)
 
 
 def lock_arrays(actor: User, specs: Sequence[JobSpec]) -> None:
@@ -107,26 +123,78 @@ def lock_arrays(actor: User, specs: Sequence[JobSpec]) -> None:
         list(rows.order_by("pk").values_list("pk"))
 
 
-def _locked_arrays(
-    actor: User, named: Sequence[Named], problems: list[SpecProblem]
-) -> tuple[NeededSet, ...]:
-    """The whole arrays among `named`, and how far they are."""
-    wanted = [one for one in named if one.job_set and one.index is None]
-    numbers = {one.job_set for one in wanted}
+def _locked_arrays(actor: User, named: Sequence[Named], problems: list[SpecProblem]) -> set[int]:
+    """The whole arrays among `named`."""
+    numbers = {one.job_set for one in named if one.job_set and one.index is None}
     if not numbers:
-        return ()
+        return set()
     rows = visible_sets(actor).filter(pk__in=numbers).select_for_update(of=("self",))
     there = set(rows.order_by("pk").values_list("pk", flat=True))
     problems += [
         SpecProblem(_FIELD, f"there is no array {number} for you; check the number")
         for number in sorted(numbers - there)
     ]
-    tallies = tallies_of(there)
+    return there
+
+
+def _whole_arrays(named: Sequence[Named], there: Collection[int]) -> tuple[NeededSet, ...]:
+    """How far those are of which all tasks are waited for."""
+    wanted = [one for one in named if one.index is None and one.kind != AFTERCORR]
+    tallies = tallies_of({one.job_set for one in wanted} & set(there))
     return tuple(
         NeededSet(one.kind, one.job_set, tallies[one.job_set])
         for one in wanted
         if one.job_set in tallies
     )
+
+
+def _by_index(
+    spec: JobSpec, there: Collection[int], problems: list[SpecProblem]
+) -> dict[int, tuple[Needed, ...]]:
+    """By index the tasks that `aftercorr` names; who ends one of them locks its array first."""
+    named = [one for one in spec.depends_on if one.kind == AFTERCORR]
+    if not named or spec.array is None:
+        return {}
+    problems += [
+        SpecProblem(_FIELD, f"aftercorr names an array, and job {one.job} is none; use afterok")
+        for one in named
+        if not one.job_set and isinstance(one.job, int)
+    ]
+    sets = {one.job_set for one in named} & set(there)
+    tasks = Job.objects.filter(job_set__in=sets).order_by("job_set_id", "array_index")
+    by_set: dict[int, dict[int, Needed]] = {number: {} for number in sorted(sets)}
+    rows = tasks.values_list("job_set_id", "array_index", "pk", "state", "started_at")
+    for number, index, pk, state, started_at in rows:
+        one = Needed(DependencyKind.AFTEROK, pk, state, started_at is not None)
+        by_set[number or 0][index or 0] = one
+    for number, its in by_set.items():
+        if words := _unfit(number, its, spec.array.indexes):
+            problems.append(SpecProblem(_FIELD, words))
+    return {
+        index: tuple(its[index] for its in by_set.values() if index in its)
+        for index in spec.array.indexes
+    }
+
+
+def _unfit(number: int, its: Mapping[int, Needed], indexes: Sequence[int]) -> str:
+    """What is wrong with waiting task for task for these; empty for nothing."""
+    missing = [index for index in indexes if index not in its]
+    if missing:
+        return (
+            f"waits task for task, and array {number} has no task {_first(missing)}; it has "
+            f"{write_range(its)}: give this array indexes of these"
+        )
+    never = [index for index in indexes if its[index].is_impossible]
+    if not never:
+        return ""
+    left = write_range(set(indexes) - set(never))
+    remedy = f"leave them out: array: {left}" if left else "name another array"
+    return f"waits task for task, and of array {number} task {_first(never)} has failed; {remedy}"
+
+
+def _first(indexes: Sequence[int]) -> str:
+    more = f" and {len(indexes) - 1} more" if len(indexes) > 1 else ""
+    return f"{indexes[0]}{more}"
 
 
 def _locked_jobs(

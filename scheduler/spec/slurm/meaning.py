@@ -22,6 +22,7 @@ _SIGNALS = {"1": "HUP", "2": "INT", "3": "QUIT", "10": "USR1", "12": "USR2", "15
 _DEPENDENCY = re.compile(
     r"(after|afterok|afternotok|afterany)((?::(?:set=)?\d{1,18}|:\d{1,18}_\d{1,7})+)", re.ASCII
 )
+_CORRESPONDING = re.compile(r"aftercorr((?::(?:set=)?\d{1,18})+)", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _ROUNDED = 60
 
@@ -163,9 +164,13 @@ def _array(sheet: Sheet, value: str) -> str:
 def _dependency(sheet: Sheet, value: str) -> str:
     found = []
     for one in value.split(","):
-        if one != "singleton" and not _DEPENDENCY.fullmatch(one):
-            kinds = "after, afterok, afternotok, afterany and singleton, all of which must hold"
-            raise ValueError(f"is not one of {kinds}")
+        if match := _CORRESPONDING.fullmatch(one):
+            # It names arrays alone, so a bare number can be nothing else.
+            numbers = match[1].replace("set=", "").split(":")[1:]
+            one = "aftercorr:" + ":".join(f"set={number}" for number in numbers)
+        elif one != "singleton" and not _DEPENDENCY.fullmatch(one):
+            kinds = "after, afterok, afternotok, afterany, aftercorr and singleton"
+            raise ValueError(f"is not one of {kinds}, all of which must hold")
         found.append(one)
     sheet.document["depends_on"] = found
     words = (
