@@ -80,6 +80,8 @@ class Job(models.Model):
     is_shaped = models.BooleanField(default=False)
     time_limit_s = models.PositiveIntegerField()
     retries = models.PositiveSmallIntegerField(default=0)
+    # As its spec says them; null for none.
+    retry_rules = models.JSONField(null=True, blank=True)
     preemptible = models.BooleanField(default=True)
     min_runtime_s = models.PositiveIntegerField(default=0)
     booking = models.CharField(max_length=63, blank=True)

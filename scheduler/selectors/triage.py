@@ -101,7 +101,7 @@ def _retry(job: Job, attempt: Attempt) -> str:
     if then == "free":
         return f"Tried again by Trainyard{after}; none of the job's own retries is used. {charged}"
     why = " It counts as the program's own end." if _is_guess(attempt) else ""
-    if job.spec.get("retry_rules") and is_asked(EndReason(attempt.end_reason)):
+    if job.retry_rules and is_asked(EndReason(attempt.end_reason)):
         why += " No retry rule of the job meets it."
     if then == "user":
         return f"Tried again{after} with one of the job's own retries. {charged}{why}"

@@ -100,13 +100,16 @@ def written_rules(rules: Rules) -> dict[str, str]:
 
 def rule_words(rules: Rules) -> dict[str, str]:
     """Each for people: `locked`, `12h at most`, `1 to 8`, `urgent, normal`."""
-    return {field: _in_words(rule, _written(field, rule)) for field, rule in rules.items()}
+    return {field: _in_words(field, rule) for field, rule in rules.items()}
 
 
-def _in_words(rule: Mapping[str, Any], written: str) -> str:
+def _in_words(field: str, rule: Mapping[str, Any]) -> str:
+    written = _written(field, rule)
     if LOCKED in rule or "choices" in rule:
         return written
     least, _, most = written.partition("..")
+    if field == "retry_rules":
+        return f"tried again {least or 0} to {most or 'any number of'} times in all"
     if least and most:
         return f"{least} to {most}"
     return f"{least} at least" if least else f"{most} at most"

@@ -30,7 +30,7 @@ def array_of(actor, project, indexes, **fields):
 
 
 def tasks_of(job_set: JobSet) -> dict[int, Job]:
-    return {one.array_index: one for one in job_set.tasks.order_by("array_index")}
+    return {one.array_index or 0: one for one in job_set.tasks.order_by("array_index")}
 
 
 def run(cluster, job, *, code=0, now=60):

@@ -45,7 +45,7 @@ class Tried:
 def rules_of(job: Job) -> tuple[RetryRule, ...]:
     """The job's own, in their order; none that cannot be read, as every attempt has to end."""
     try:
-        return read_rules(job.spec.get("retry_rules") or ())
+        return read_rules(job.retry_rules or ())
     except ValueError:
         return ()
 

@@ -56,6 +56,7 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "topology_mode": topology.mode if topology.level else "",
         "time_limit_s": spec.time_limit,
         "retries": spec.retries,
+        "retry_rules": [rule.written() for rule in spec.retry_rules] or None,
         "preemptible": spec.is_preemptible,
         "min_runtime_s": spec.min_runtime,
         "booking": spec.booking,

@@ -1,0 +1,16 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('scheduler', '0102_reasons'),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name='job',
+            name='retry_rules',
+            field=models.JSONField(blank=True, null=True),
+        ),
+    ]
