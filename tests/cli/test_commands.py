@@ -78,6 +78,23 @@ def test_why_of_a_failed_job_names_line_advice_and_cost(terminal_of):
     assert "rank 0, line 1: CUDA out of memory" in said
     assert "What to do: " in said
     assert "Not tried again" in said
+    rules = ["--retry-on", "exit=75:3", "--retry-on", "exit=1:2:wait=1m:log=out of memory"]
+    said, _ = alice.run("why", number, *rules)
+    assert said.startswith("Attempt 1: The program ended with exit code 1.")
+    assert "Rule 2 (exit code 1 and a line of its log): tried again after 1m, twice" in said
+    _, told = alice.run("why", number, "--retry-on", "exit=0:1", code=2)
+    assert "retry_rules: has a fault in rule 1: '0' is no exit code" in told
+
+
+def test_a_retry_rule_ends_a_job_or_tries_it_again(terminal_of):
+    alice = terminal_of("alice")
+    words = ["--retries", "3", "--retry-on", "exit=64:stop", "--retry-on", "signal=SEGV:1"]
+    ends = [("exit 64", "Rule 1 (exit code 64) does not let it be tried again."),
+            ("kill -SEGV $$", "Rule 2 (signal SIGSEGV) has tried it again once")]  # fmt: skip
+    for program, expected in ends:
+        made = alice.json("submit", *QUICK, *words, "--", "sh", "-c", program)
+        alice.run("wait", str(made["id"]), code=1)
+        assert expected in alice.run("why", str(made["id"]))[0]
 
 
 def test_following_ends_when_the_job_is_cancelled(terminal_of):

@@ -217,3 +217,20 @@ def test_the_last_tasks_of_an_array_lose_nobody_who_waits_for_all(root, alice, p
         end_while(cluster.node(1), attempts[0], end_the_other)
     waits[0].refresh_from_db()
     assert waits[0].state == JobState.QUEUED
+
+
+def test_an_array_submitted_while_a_task_ends_waits_for_nothing_that_is_over(root, alice, project):
+    cluster = scenes.build_cluster(root, nodes=2)
+    job_set = submit(alice, project, array="0-1").job_set
+    first = job_set.tasks.get(array_index=0)
+    attempt = start(first, cluster.node(1))
+    sync(cluster.node(1), running(attempt))
+    made = []
+
+    def submit_another() -> None:
+        wants = f"aftercorr:set={job_set.pk}"
+        made.append(submit(alice, project, array="0-1", depends_on=wants).job_set)
+
+    end_while(cluster.node(1), attempt, submit_another)
+    states = made[0].tasks.order_by("array_index").values_list("state", flat=True)
+    assert list(states) == [JobState.QUEUED, JobState.HELD]
