@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Dependency, Job, JobSet, SetDependency
 from scheduler.selectors.jobs import clone_document, wait_sentence_of
@@ -133,3 +135,24 @@ def test_what_does_not_match_is_refused_with_what_to_do(cluster, alice, project)
     )
     assert refused("2").endswith("task 2 has failed; name another array")
     assert refused("0", 987654) == "there is no array 987654 for you; check the number"
+
+
+def test_an_array_that_is_cancelled_ends_all_that_wait_for_its_tasks_with_few_statements(
+    cluster, alice, project
+):
+    counts = {}
+    for size in (2, 12):
+        first = array_of(alice, project, f"0-{size - 1}")
+        second = array_of(alice, project, f"0-{size - 1}", depends_on=f"aftercorr:set={first.pk}")
+        third = array_of(alice, project, f"0-{size - 1}", depends_on=f"aftercorr:set={second.pk}")
+        with CaptureQueriesContext(connection) as asked:
+            cancel_set(actor=alice, job_set=first, now=at(9))
+        counts[size] = len(asked)
+        before = tasks_of(first)
+        for index, task in tasks_of(second).items():
+            assert (task.state, task.end_reason) == ("cancelled", EndReason.DEPENDENCY_NEVER)
+            assert task.end_facts["job"] == before[index].pk
+            (event,) = task.events.filter(kind="cancelled")
+            assert event.detail["job"] == before[index].pk
+        assert set(states_of(third)) == {"cancelled"}
+    assert counts[12] == counts[2]

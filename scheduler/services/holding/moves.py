@@ -21,6 +21,7 @@ from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.holding.reasons import word_of
 from scheduler.services.inbox.jobs import tell_of_ends
 from scheduler.services.rows.adding import add_objects
+from scheduler.services.rows.updating import update_rows
 from scheduler.services.sharing.keeping.pledging import give_back
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -55,13 +56,53 @@ def reconsider(job_ids: Iterable[int], *, now: datetime) -> int:
         )
         found = obstacles_of(held, now=now)
         groups: dict[str, tuple[Obstacle | None, list[Job]]] = {}
+        never: dict[int, dict[str, object]] = {}
         for job in held:
-            groups.setdefault(repr(found[job.pk]), (found[job.pk], []))[1].append(job)
+            obstacle = found[job.pk]
+            if obstacle is not None and obstacle.is_final:
+                never[job.pk] = obstacle.facts
+            else:
+                groups.setdefault(repr(obstacle), (obstacle, []))[1].append(job)
         for obstacle, jobs in groups.values():
-            count += len(jobs)
-            if move_held(jobs, obstacle, now=now) and obstacle and obstacle.is_final:
-                ids = sorted({*ids, *followers_of(jobs)})
+            move_held(jobs, obstacle, now=now)
+        if never:
+            ended = [job for job in held if job.pk in never]
+            _end_never(ended, never, now)
+            ids = sorted({*ids, *followers_of(ended)})
+        count += len(held)
     return count
+
+
+def _end_never(jobs: Sequence[Job], facts: Mapping[int, dict[str, object]], now: datetime) -> None:
+    """Cancel held jobs that can never start, each for its own reason; equals `move_held` for each.
+
+    Tasks that each wait for one of another array end by thousands when that is cancelled.
+    """
+    first = facts[jobs[0].pk]
+    _, to, fields = _what_becomes(Obstacle(WaitReason.DEPENDENCY_WAIT, first, is_final=True), now)
+    Job.objects.filter(pk__in=list(facts), state=JobState.HELD).update(
+        state=to, version=F("version") + 1, **fields
+    )
+    # Who waits for one array has one reason for all; that is written already.
+    own = [(job.pk, (facts[job.pk],)) for job in jobs if facts[job.pk] != first]
+    if own:
+        update_rows(Job, ("end_facts",), own)
+    add_objects(
+        JobEvent(
+            job=job,
+            at=now,
+            kind="cancelled",
+            from_state=JobState.HELD,
+            to_state=to,
+            detail={"waited": job.wait_reason, **facts[job.pk]},
+        )
+        for job in jobs
+    )
+    for job in jobs:
+        job.state, job.end_reason, job.end_facts = to, fields["end_reason"], facts[job.pk]
+        tell_of_job(job)
+    give_back(list(facts))
+    afterwards(Step.TELL, tell_of_ends, jobs, now=now)
 
 
 def move_held(
