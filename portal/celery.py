@@ -39,6 +39,7 @@ EVERY_S = {
     "scheduler.tasks.send_webhooks": 30,
     "scheduler.tasks.tend_requests": 600,
     "scheduler.tasks.tell_budget_alerts": 60,
+    "scheduler.tasks.tell_late_jobs": 60,
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.renew_node_tokens": 3600,

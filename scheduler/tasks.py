@@ -28,6 +28,7 @@ from scheduler.events import SCHEDULING
 from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
 from scheduler.loop.lease import own_name
+from scheduler.loop.supposing import in_time
 from scheduler.services import books, invariants, jobs, telemetry, usage
 from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
@@ -75,6 +76,12 @@ def accrue_usage() -> int:
 def tell_budget_alerts() -> int:
     """Tell the alerts of budgets that nobody was told yet."""
     return tell_alerts(now=timezone.now())
+
+
+@shared_task
+def tell_late_jobs() -> int:
+    """Tell the owners of waiting jobs that are expected to be finished too late."""
+    return in_time.tell_late_jobs(now=timezone.now())
 
 
 @shared_task

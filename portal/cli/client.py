@@ -16,6 +16,7 @@ from portal.cli.config import Config
 from portal.cli.exits import TRY_AGAIN, UNREACHABLE, Failure, code_of_status
 from portal.cli.output import say
 
+NOTHING: Mapping[str, str] = {}
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
 _MOMENT_S = 1.0
@@ -121,13 +122,19 @@ class Api:
         return self._json(self._send("DELETE", path, tries=1))
 
     def submit(
-        self, path: str, content: bytes, kind: str, *, key: str = "", typed: str = "", **query: Any
+        self,
+        path: str,
+        content: bytes,
+        kind: str,
+        *,
+        key: str = "",
+        typed: Mapping[str, str] = NOTHING,
+        **query: Any,
     ) -> Any:
         """Send a job. An idempotency key goes along, so trying again cannot submit it twice;
-        `typed` is how a begin was written that counts from now."""
+        `typed` is how moments were written that count from now, by their fields."""
         headers = {"Content-Type": kind, "Idempotency-Key": key or uuid.uuid4().hex}
-        if typed:
-            headers["Idempotency-Begin"] = typed
+        headers |= {f"Idempotency-{name.title()}": text for name, text in typed.items()}
         params = {name: value for name, value in query.items() if value is not None}
         return self._json(self._send("POST", path, params=params, content=content, headers=headers))
 

@@ -87,6 +87,12 @@ class When:
 
     time: Annotated[str, typer.Option("--time", help="Time limit, such as 90m or 1d12h.")] = ""
     begin: Annotated[str, typer.Option(help="Not before: 2026-12-31T08:00Z, or +2h from now.")] = ""
+    finish_by: Annotated[
+        str, typer.Option(help="Has to be finished by: 2026-12-31T08:00Z, or +6h from now.")
+    ] = ""
+    finish_by_policy: Annotated[
+        str, typer.Option(help="When late: keep (goes on) or cancel (never starts too late).")
+    ] = ""
     depends_on: Annotated[
         list[str] | None,
         typer.Option(

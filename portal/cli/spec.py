@@ -51,7 +51,7 @@ def read_env(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def read_begin(text: str, now: datetime | None = None) -> str:
+def read_moment(option: str, text: str, now: datetime | None = None) -> str:
     """A time as the server reads it; `+2h` counts from now. Raises Failure."""
     if not text.startswith("+"):
         return text
@@ -60,7 +60,7 @@ def read_begin(text: str, now: datetime | None = None) -> str:
     try:
         later = (now or datetime.now(UTC)) + timedelta(seconds=parse_duration(text[1:]))
     except (ValueError, OverflowError):
-        raise Failure(f"--begin {text}: is not a duration; {DURATION_HELP}.") from None
+        raise Failure(f"{option} {text}: is not a duration; {DURATION_HELP}.") from None
     return later.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -43,8 +43,8 @@ def submit(
         if given["dry_run"]:
             _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1, **query), as_json)
             return
-        begin = given["begin"]
-        typed = "".join(begin.split()) if begin.startswith("+") else ""
+        moments = {"begin": given["begin"], "finish-by": given["finish_by"]}
+        typed = {name: "".join(text.split()) for name, text in moments.items() if text[:1] == "+"}
         job = api.submit("/jobs/", content, kind, key=key, typed=typed, **query)
         if is_followed or given["is_awaited"]:
             _stay(api, job, is_followed=is_followed, as_json=as_json)
@@ -69,7 +69,7 @@ _SAME = (
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "topology",
     "array", "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
-    "secrets", "disconnect_grace",
+    "secrets", "disconnect_grace", "finish_by_policy",
 )  # fmt: skip
 
 
@@ -84,7 +84,8 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
             one for text in given["depends_on"] or () for one in text.split(",") if one.strip()
         ],
         "retry_rules": list(given["retry_rules"] or ()),
-        "begin": spec.read_begin(given["begin"]),
+        "begin": spec.read_moment("--begin", given["begin"]),
+        "finish_by": spec.read_moment("--finish-by", given["finish_by"]),
         "script": spec.read_script(given["script"]) if given["script"] else "",
         "env": spec.read_env(given["env"] or ()),
         "working_dir": given["workdir"],
@@ -132,6 +133,7 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     print_line(f"It is valid. {tasks}{quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
     print_line(f"{quote_['jobs_ahead']} jobs are ahead of it.")
     _show_estimate(quote_)
+    _show_finish(quote_)
     cost = _price(quote_, quote_["worst_case_cost"])
     print_line(f"At most it costs {cost}, if it runs until its time limit.")
     if quote_["unit_price"] is not None:
@@ -169,6 +171,17 @@ def _show_estimate(quote_: dict[str, Any]) -> None:
     if guess["cost_p50"] is not None:
         p90 = money(guess["cost_p90"], quote_["currency"])
         print_line(f"It costs about {money(guess['cost_p50'], quote_['currency'])} (p90 {p90}).")
+
+
+def _show_finish(quote_: dict[str, Any]) -> None:
+    """Whether it is done by its moment, and what was found to help."""
+    if quote_.get("finish") is None:
+        return
+    print_line(quote_["finish"]["sentence"])
+    for one in quote_.get("remedies", ()):
+        end, cost = one["end_p50_at"], _price(quote_, one["cost_p50"])
+        done = f"done about {moment(end)}, " if end else ""
+        print_line(f"With {one['words']} it is likely: {done}it costs about {cost}.")
 
 
 def _price(quote_: dict[str, Any], amount: Any) -> str:

@@ -45,6 +45,10 @@ KINDS = (
     ("jupyter", "Session: Jupyter Lab"),
     ("command", "Session: a program of mine that serves pages"),
 )
+FINISH_POLICIES = (
+    ("keep", "It goes on all the same"),
+    ("cancel", "It is cancelled"),
+)
 PREEMPTIBLE = (("", "As its tier says"), ("true", "May be stopped"), ("false", "Never stopped"))
 # Where the name of a spec field is not the name of the form field that holds it.
 FIELD_OF_PATH = {part: next(iter(fields.values())) for part, fields in GROUPED.items()} | {
@@ -126,6 +130,13 @@ class JobForm(forms.Form):
     )
     hold = forms.BooleanField(label="Hold it: do not start until released", required=False)
     begin = _text("Not before", "UTC, or with its offset.", placeholder="2026-12-31 08:00")
+    finish_by = _text("Finished by", "UTC, or with its offset.", placeholder="2026-12-31 18:00")
+    finish_by_policy = forms.ChoiceField(
+        label="If it is late",
+        choices=FINISH_POLICIES,
+        required=False,
+        help_text="Cancelled: not started too late, stopped then.",
+    )
     depends_on = _text(
         "After other jobs",
         "Or afterany:, afternotok:, singleton; set=4 for all of array 4; aftercorr:set=4, task for "

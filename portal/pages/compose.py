@@ -269,7 +269,8 @@ def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> di
         if version is not None:
             refuse_outside(version, form.spec)
         template = version.template_id if version else 0
-        context["quote"] = quote_job(actor=viewer, spec=form.spec, template=template)
+        within = partial(refuse_outside, version) if version else None
+        context["quote"] = quote_job(actor=viewer, spec=form.spec, template=template, within=within)
     except SpecInvalid as refused:
         form.add_problems(refused)
     return context

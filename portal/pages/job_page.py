@@ -14,6 +14,7 @@ from portal.pages.job_rows import elapsed_of, ends_by
 from portal.reports.charts import device_charts, latest, mean_use
 from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
+from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Attempt, Job
 from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.jobs import (
@@ -167,7 +168,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "retry_rules": rules_in_words(job),
         "sentence": end_sentence_of(job),
         "triage": _triage(viewer, job, attempts),
-        **why(job, decided_by(header.lease_until, now=now)),
+        **why(job, decided_by(header.lease_until, now=now), now),
     }
 
 
@@ -227,7 +228,7 @@ def _triage(viewer: User, job: Job, attempts: list[Attempt]) -> Diagnosis | None
     return diagnosis_of(viewer, job, ended[-1])
 
 
-def why(job: Job, decided: Decided) -> dict[str, Any]:
+def why(job: Job, decided: Decided, now: datetime) -> dict[str, Any]:
     """The why panel: the sentence, the engine's own figures, the place in the line; as of when."""
     if job.state not in WAITING_JOB_STATES:
         return {}
@@ -238,6 +239,7 @@ def why(job: Job, decided: Decided) -> dict[str, Any]:
         "why_sentence": wait_sentence_of(job),
         "why_next": next_words(job),
         "why_facts": facts,
+        "finish": finish_of_waiting(job, now=now),
         **places_of(job),
         "is_next": place_in_line(job) == 1,
         "so_since": job.wait_checked_at,

@@ -49,7 +49,7 @@ def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The why panel alone, for the places that show it beside other things."""
     viewer, now = viewer_of(request), timezone.now()
     job = get_visible_job(viewer, pk)
-    context = {"job": job, "now": now, **why(job, last_decided(viewer, now=now))}
+    context = {"job": job, "now": now, **why(job, last_decided(viewer, now=now), now)}
     context |= awaited(viewer, job)
     return render(request, "jobs/_why.html", context)
 

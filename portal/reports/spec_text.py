@@ -83,6 +83,8 @@ _OPTIONS = (
     ("datasets", "--datasets"),
     ("topology", "--topology"),
     ("begin", "--begin"),
+    ("finish_by", "--finish-by"),
+    ("finish_by_policy", "--finish-by-policy"),
     ("depends_on", "--depends-on"),
     ("array", "--array"),
     ("booking", "--booking"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,90 +14,27 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_most, with_tier
 from scheduler.loop.answering import picture
+from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.loop.supposing.reshaping import asked_otherwise, most_costs
 from scheduler.models import Job
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.usage import job_cost, may_see_cost
 from scheduler.services.changing.limits import refuse_senseless, set_time_limit
+from scheduler.services.changing.moments import Finishing, set_finish_by
+from scheduler.services.changing.reading import TIERS, Change, read_change
 from scheduler.services.changing.requests import Asks, refuse_started, request_for, set_request
-from scheduler.services.changing.sizes import set_nodes, sizes_offered
+from scheduler.services.changing.sizes import set_nodes
 from scheduler.services.changing.tiers import set_tier
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.jobs import check_actor
-from scheduler.spec.parts import NodeCount
-from scheduler.spec.schema import MAX_GPUS_PER_NODE
-from scheduler.spec.units import parse_duration
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES, JobState, Tier
+from scheduler.services.submitting.columns import finish_columns
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
+
+__all__ = ["TIERS", "Change", "change_job", "preview", "preview_pause", "read_change"]
 
 # So many delayed jobs are named one by one, those that lose most.
 MOST_NAMED = 10
-TIERS = {tier.name.lower(): tier for tier in Tier}
-
-
-_NOTHING = Asks()
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is asked for; None leaves it as it is. `nodes`: the most of an elastic job, within what
-    it was submitted with; `asks`: what only a waiting job may ask for instead."""
-
-    time_limit_s: int | None = None
-    tier: Tier | None = None
-    nodes: int | None = None
-    asks: Asks = _NOTHING
-
-    def of(self, job: Job) -> Change:
-        """The same, where another number of nodes is another request if the job waits and was not
-        submitted for that number."""
-        is_other = self.nodes is not None and self.nodes not in sizes_offered(job)
-        if not is_other or job.state not in WAITING_JOB_STATES:
-            return self
-        return replace(self, nodes=None, asks=replace(self.asks, nodes=str(self.nodes)))
-
-
-def read_change(
-    time_limit: str = "",
-    tier: str = "",
-    nodes: str = "",
-    *,
-    gpus_per_node: str = "",
-    gpu_model: str | None = None,
-    pool: str = "",
-) -> Change:
-    """A change as people write it, empty for nothing, an empty model for any; raises Invalid."""
-    seconds = None
-    if time_limit:
-        try:
-            seconds = parse_duration(int(time_limit) if time_limit.isdecimal() else time_limit)
-        except ValueError as wrong:
-            raise Invalid(f"time_limit: {wrong}", field="time_limit") from None
-    if tier and tier not in TIERS:
-        raise Invalid(f"tier: choose one of {', '.join(TIERS)}.", field="tier")
-    count = _read_nodes(nodes) if nodes else None
-    is_range = count is not None and ".." in nodes
-    asks = Asks(
-        _read_gpus(gpus_per_node) if gpus_per_node else None,
-        gpu_model,
-        str(count.written()) if is_range and count else None,
-        pool or None,
-    )
-    most = None if count is None or is_range else int(count)
-    return Change(seconds, TIERS[tier] if tier else None, most, asks)
-
-
-def _read_nodes(text: str) -> NodeCount:
-    try:
-        return NodeCount.read(text)
-    except ValueError as wrong:
-        raise Invalid(f"nodes: {wrong}.", field="nodes") from None
-
-
-def _read_gpus(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:6]) <= MAX_GPUS_PER_NODE):
-        words = f"gpus_per_node: write a whole number from 0 to {MAX_GPUS_PER_NODE}."
-        raise Invalid(words, field="gpus_per_node")
-    return int(text)
+_NOTHING, _SAME = Asks(), Finishing()
 
 
 def preview_pause(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
@@ -124,6 +62,7 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
     consent = _consent(job, change, set(teams))
     return _as_seen(viewer, impact, now) | {
         "own": _plain(impact.own, True, now) if impact.own else None,
+        "finish": _finish(job, change, now),
         "consent": consent,
         "may": _may(viewer, job, consent),
         "more_cost": _more_cost(viewer, job, change, now),
@@ -131,6 +70,18 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
         if columns and may_see_cost(viewer, job)
         else None,
     }
+
+
+def _finish(job: Job, change: Change, now: datetime) -> dict[str, Any] | None:
+    """How a waiting job would stand to its moment, by the start that the last cycle foresaw."""
+    finish_by, policy = change.finishing.of(job)
+    limit_s = change.time_limit_s or job.time_limit_s
+    changed = copy(job)
+    for name, value in finish_columns(finish_by, policy, limit_s).items():
+        setattr(changed, name, value)
+    changed.time_limit_s = limit_s
+    found = finish_of_waiting(changed, now=now)
+    return asdict(found) if found else None
 
 
 def _columns(viewer: User, job: Job, change: Change, now: datetime) -> dict[str, Any]:
@@ -188,6 +139,11 @@ def change_job(
             raise Forbidden(f"Others would start later because of it; {who} may do it.")
     # All or nothing; what was asked above needs no lock.
     with transaction.atomic():
+        if change.finishing != _SAME:
+            # Before its time limit, which the moment bounds.
+            asked = change.finishing
+            job = set_finish_by(actor=actor, job=job, asked=asked, version=version, now=now)
+            version = None
         if change.time_limit_s is not None:
             job = set_time_limit(
                 actor=actor,
@@ -218,7 +174,10 @@ def change_job(
 
 def _said(change: Change) -> Change:
     if change == Change():
-        words = "Say what to change: a time limit, tier, nodes, GPUs, their model or a pool."
+        words = (
+            "Say what to change: a time limit, tier, nodes, GPUs, their model, a pool or the "
+            "moment by which it has to be finished."
+        )
         raise Invalid(words, field="time_limit")
     return change
 

@@ -8,6 +8,7 @@ from scheduler.services import reaping
 from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
+from scheduler.services.finishing.watching import keep_moments
 from scheduler.services.holding.letting_go import heal_held, release_due
 from scheduler.services.logs import finish_undrained
 from scheduler.services.nodes.left_behind import give_up_left_behind, give_up_untold
@@ -31,6 +32,7 @@ def reap(*, now: datetime) -> int:
     9. Budgets that commit at the submit: who waits without a pledge makes one, or is held.
     10. Budgets: alerts, hard stops, what is carried over.
     11. Bookings that nobody uses: given back; jobs of those that end: stopped.
+    12. Jobs that have to be finished by a moment: ended or told of, as they want it.
     """
     return (
         reaping.mark_silent(now=now)
@@ -51,4 +53,5 @@ def reap(*, now: datetime) -> int:
         + release_unused(now=now)
         + end_booked_jobs(now=now)
         + follow_bookings(now=now)
+        + keep_moments(now=now)
     )

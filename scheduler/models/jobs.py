@@ -12,7 +12,7 @@ from scheduler.models.calendar import Booking
 from scheduler.models.cluster import Pool
 from scheduler.models.queues import Queue
 from scheduler.models.sets import JobSet
-from scheduler.states import PAUSES, JobState, WaitReason
+from scheduler.states import PAUSES, FinishPolicy, JobState, WaitReason
 
 # Among the facts of a hold by hand: the job was paused before, which is over.
 AFTER_PAUSE = "after_pause"
@@ -35,6 +35,9 @@ class Job(models.Model):
     and dependencies let it go. It survives retries and preemption: waiting never lowers a job's
     place. `yielded_from`: what it was before its owner let another of their jobs go first, which
     puts it off; empty for who never did. `version` counts moves, for optimistic locking by clients.
+    `finish_by`: the moment by which it has to be finished; `start_by`: the latest one to start for
+    that, of a job that is cancelled when late; `told_late`: whether its owner was told that the
+    moment is over, False for that it is expected to be late, None for nothing.
     `is_singleton`: waits for the owner's earlier jobs of the same name. `booking` is what was asked
     for, a name or number, and `booked_in` the booking it runs inside.
     """
@@ -95,6 +98,9 @@ class Job(models.Model):
     )
     # As its spec wants it; later, the end of the pause before a retry.
     begin_at = models.DateTimeField(null=True, blank=True)
+    finish_by = models.DateTimeField(null=True, blank=True)
+    start_by = models.DateTimeField(null=True, blank=True)
+    told_late = models.BooleanField(null=True, blank=True)
     is_singleton = models.BooleanField(default=False)
 
     state = models.CharField(max_length=16, default=JobState.QUEUED)
@@ -147,6 +153,12 @@ class Job(models.Model):
                 fields=["begin_at"],
                 condition=models.Q(state=JobState.HELD, begin_at__isnull=False),
                 name="job_held_until",
+            ),
+            # Those that may be late, of all that are open.
+            models.Index(
+                fields=["finish_by"],
+                condition=models.Q(finish_by__isnull=False, ended_at__isnull=True),
+                name="job_to_finish_by",
             ),
             models.Index(
                 fields=["owner", "name"],
@@ -207,6 +219,13 @@ class Job(models.Model):
             return self.end_reason
         is_over = self.wait_reason not in _OF_PAUSES or AFTER_PAUSE in self.wait_facts
         return "" if is_over else self.end_reason
+
+    @property
+    def finish_policy(self) -> FinishPolicy | None:
+        """What becomes of it if it is late; None for one that has no moment to be finished by."""
+        if self.finish_by is None:
+            return None
+        return FinishPolicy.KEEP if self.start_by is None else FinishPolicy.CANCEL
 
     @property
     def waits_since(self) -> datetime:

@@ -42,7 +42,8 @@ _INSIDE = {"starts_anew": "detail", "assigned": "starts_anew"}
 class JobFilter:
     """What a list is narrowed to; empty means no limit. `owner` may be "me".
 
-    `gpus` are the least and the most in all; a `label` is a key and its value, None for any.
+    `gpus` are the least and the most in all; a `label` is a key and its value, None for any. Of
+    `finish_until` are those that have not ended and have to be finished by then.
     """
 
     states: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class JobFilter:
     job_set: int = 0
     submitted_since: datetime | None = None
     ended_since: datetime | None = None
+    finish_until: datetime | None = None
     gpus: tuple[int, int] | None = None
     gpu_model: str = ""
     label: tuple[str, str | None] | None = None
@@ -140,10 +142,10 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
         jobs = jobs.filter(pool__name=wanted.pool)
     if wanted.job_set:
         jobs = jobs.filter(job_set=wanted.job_set)
-    if wanted.submitted_since:
-        jobs = jobs.filter(submitted_at__gte=wanted.submitted_since)
-    if wanted.ended_since:
-        jobs = jobs.filter(ended_at__gte=wanted.ended_since)
+    since = {"submitted_at__gte": wanted.submitted_since, "ended_at__gte": wanted.ended_since}
+    jobs = jobs.filter(**{name: at for name, at in since.items() if at})
+    if wanted.finish_until:
+        jobs = jobs.filter(finish_by__lte=wanted.finish_until, ended_at__isnull=True)
     jobs = _of_size(jobs, wanted)
     if wanted.text:
         match = Q(name__icontains=wanted.text)

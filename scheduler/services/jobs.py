@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -38,6 +39,7 @@ from scheduler.states import (
 )
 
 KEY_LIFE = timedelta(hours=24)
+NOTHING_TYPED: Mapping[str, str] = {}
 MAX_KEY = 128
 
 
@@ -58,18 +60,18 @@ def submit_job(
     rerun_of: JobSet | None = None,
     now: datetime | None = None,
     seen: Seen | None = None,
-    typed_begin: str = "",
+    typed: Mapping[str, str] = NOTHING_TYPED,
 ) -> Submitted:
     """Accept a job, or say what is wrong with it; once accepted it is never lost.
 
     Of an array the first task is returned; its set is `job_set`. `seen` is what other submits of
-    the same transaction have read, `typed_begin` as in `digest_of`. Raises SpecInvalid for anything
+    the same transaction have read, `typed` as in `digest_of`. Raises SpecInvalid for anything
     a person can mend, IdempotencyConflict when the key came with another spec.
     """
     now = now or timezone.now()
     if len(idempotency_key) > MAX_KEY:
         raise SpecInvalid([SpecProblem("idempotency_key", f"is longer than {MAX_KEY} characters")])
-    digest = digest_of(spec, typed_begin)
+    digest = digest_of(spec, typed)
     if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
         return Submitted(known, is_new=False)
     is_first, seen = seen is None, seen or Seen()
@@ -97,10 +99,10 @@ def submit_job(
     return Submitted(job, is_new=True)
 
 
-def digest_of(spec: JobSpec, typed_begin: str = "") -> str:
-    """What tells one spec from another under the same key: of a begin that counted from the submit
-    how it was typed, such as `+2h`, for its moment is another one each time."""
-    document = spec.document() | ({"begin": typed_begin} if typed_begin else {})
+def digest_of(spec: JobSpec, typed: Mapping[str, str] = NOTHING_TYPED) -> str:
+    """What tells one spec from another under the same key: of moments that counted from the submit
+    (`begin`, `finish_by`) how they were typed, such as `+2h`, for they are others each time."""
+    document = {**spec.document(), **typed}
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 

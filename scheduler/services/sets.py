@@ -74,7 +74,8 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
     """A new set of the indexes whose tasks have failed; those that run again already, or have
     succeeded meanwhile, in whichever set of those that began with one array, are left out.
 
-    The new tasks wait neither for a begin time nor for what the old ones had waited for.
+    The new tasks wait neither for a begin time nor for what the old ones had waited for, and
+    have no moment to be finished by.
     """
     now = now or timezone.now()
     acts_as_operator(actor, job_set)
@@ -129,5 +130,6 @@ def _again(actor: User, job_set: JobSet, indexes: set[int]) -> JobSpec:
     if actor.pk != job_set.owner_id:
         spec = spec.run_by_another()
     document = spec.document() | {"begin": None, "depends_on": [], "hold": False}
+    document |= {"finish_by": None, "finish_by_policy": "keep"}
     array = {"range": write_range(indexes), "max_parallel": job_set.max_parallel}
     return parse_spec({**document, "array": array})

@@ -21,6 +21,7 @@ _SAID = (
     EndReason.SESSION_IDLE,
     EndReason.CODE_DIFFERS,
     EndReason.BOOKING_ENDED,
+    EndReason.FINISH_BY_REACHED,
 )
 _CONFIRMS = (EndReason.DEVICE_FAILED, EndReason.NODE_LOST)
 # What older agents say of a rank that a stop kept from beginning; it is nothing of their own.

@@ -71,6 +71,8 @@ class JobSpec(Part):
     min_runtime: Annotated[Duration, Field(ge=0, le=MAX_TIME_LIMIT_S)] = 0
     booking: Annotated[str, BeforeValidator(values.booking), AfterValidator(values.slug)] = ""
     begin: Moment = None
+    finish_by: Moment = None
+    finish_by_policy: Literal["keep", "cancel"] = "keep"
     depends_on: Dependencies = ()
     array: Array = None
     nodes: NodeCount = NodeCount(1)
@@ -253,6 +255,10 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "topology", "is about several nodes; ask for more nodes or remove it"
     if spec.min_runtime > spec.time_limit:
         yield "min_runtime", "is longer than the time limit; make it shorter"
+    if spec.finish_by_policy != "keep" and spec.finish_by is None:
+        yield "finish_by_policy", "says what follows after finish_by; give that too, or remove it"
+    if spec.begin and spec.finish_by and spec.finish_by <= spec.begin:
+        yield "finish_by", "does not lie after begin; choose a later moment, or begin sooner"
     if 0 < spec.disconnect_grace < MIN_DISCONNECT_GRACE_S:
         yield "disconnect_grace", "is below 1m, the least; leave it out for what is usual here"
     if spec.session:
@@ -261,6 +267,8 @@ def _contradictions(spec: JobSpec) -> Any:
         several["retry_rules"] = bool(spec.retry_rules)
         several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
         yield from ((field, one) for field, is_asked in several.items() if is_asked)
+        if spec.finish_by:
+            yield "finish_by", "is for programs that end by themselves, not for sessions; remove it"
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):
         yield "depends_on", "singleton would run an array one by one; use max_parallel: 1"
     if not spec.array and any(one.kind == AFTERCORR for one in spec.depends_on):

@@ -79,6 +79,8 @@ class EndReason(StrEnum):
     BOOKING_ENDED = "booking_ended"
     SESSION_IDLE = "session_idle"
     CODE_DIFFERS = "code_differs"
+    FINISH_BY_MISSED = "finish_by_missed"
+    FINISH_BY_REACHED = "finish_by_reached"
 
 
 # For others or for the cluster's good, not for anything the job did.
@@ -257,6 +259,24 @@ END_RULES: Mapping[EndReason, EndRule] = {
         True,
         "Its ranks fetched different code: commit {first:.12}, and rank {rank} on node {node} "
         "{commit:.12}. The time is not charged, and the next attempt takes the former.",
+    ),
+    EndReason.FINISH_BY_MISSED: EndRule(
+        JobState.CANCELLED,
+        FailureClass.NONE,
+        False,
+        False,
+        False,
+        "It had to be finished by {finish_by}, and its time limit of {limit} did not fit before "
+        "that any more, so it was not started. Clone it with a shorter limit or a later moment.",
+    ),
+    EndReason.FINISH_BY_REACHED: EndRule(
+        JobState.FAILED,
+        FailureClass.TIMEOUT,
+        True,
+        False,
+        False,
+        "It had to be finished by {finish_by}, and was still running. Clone the job with a later "
+        "moment, or keep it running then, to go on.",
     ),
 }
 

@@ -15,6 +15,7 @@ class NoticeKind(StrEnum):
     JOB_CANCELLED = "job_cancelled"
     JOB_PREEMPTED = "job_preempted"
     JOB_HELD = "job_held"
+    JOB_LATE = "job_late"
     REQUEST_WAITING = "request_waiting"
     REQUEST_DECIDED = "request_decided"
     BUDGET = "budget"
@@ -64,6 +65,12 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         "Somebody else held or paused a job of yours, or released what you held.",
         "held",
         False,
+    ),
+    NoticeKind.JOB_LATE: NoticeRule(
+        "Job late",
+        "A job of yours is probably not finished by the moment you gave it, or that is over.",
+        "unreachable",
+        True,
     ),
     NoticeKind.REQUEST_WAITING: NoticeRule(
         "Request waits for you",

@@ -11,20 +11,23 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import Spelled, viewer_of
-from portal.api.v1.job_shapes import JobDetail, show_job
+from portal.api.v1.job_shapes import FinishShape, JobDetail, show_job
 from portal.api.v1.jobs import IF_MATCH, expected_version
 from scheduler.loop.changing import TIERS, change_job, preview, read_change
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.services.errors import Forbidden
 from scheduler.services.jobs import check_actor
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
+from scheduler.states import FinishPolicy
 
 
 class ChangeBody(serializers.Serializer[Any]):
     """`time_limit` like 6h or a count of seconds, from the start of an attempt; `nodes`, the most
     of an elastic job, which goes on with those if it has more. While it waits also `tier`, `nodes`
     as any number or as a range like 2..8, `gpus_per_node`, `gpu_model` (empty: any) and `pool`; it
-    keeps its age then. `dry_run`: change nothing, only say what it would mean."""
+    keeps its age then. `finish_by`: the moment by which it has to be finished, as in a spec, +6h
+    from now, or none; `finish_by_policy`: keep or cancel; of a running job only what gives it more
+    time. `dry_run`: change nothing, only say what it would mean."""
 
     time_limit = Spelled(required=False, max_length=40)
     tier = serializers.ChoiceField(sorted(TIERS), required=False)
@@ -34,6 +37,8 @@ class ChangeBody(serializers.Serializer[Any]):
     )
     gpu_model = serializers.CharField(required=False, allow_blank=True, max_length=96)
     pool = serializers.CharField(required=False, max_length=63)
+    finish_by = serializers.CharField(required=False, allow_blank=True, max_length=40)
+    finish_by_policy = serializers.ChoiceField(list(FinishPolicy), required=False)
     dry_run = serializers.BooleanField(required=False, default=False)
 
 
@@ -67,7 +72,8 @@ class ImpactShape(serializers.Serializer[Any]):
     gain most. `stopped`: ten of the running jobs that are stopped for it at once, null for those
     you may not see; `resized`: that give nodes back or get more. `consent`: whose word it takes,
     empty for the owner's own. `more_cost`: of the added time, at most. `most_cost`: of a job that
-    asks for other GPUs or nodes."""
+    asks for other GPUs or nodes. `finish`: of one that waits and has a moment to be finished by,
+    with the start that is expected of it as it is."""
 
     asked_at = serializers.DateTimeField()
     own = StartShape(allow_null=True)
@@ -78,6 +84,7 @@ class ImpactShape(serializers.Serializer[Any]):
     stopped = serializers.ListField(child=serializers.IntegerField(allow_null=True))
     stopped_count = serializers.IntegerField()
     resized = ResizeShape(many=True)
+    finish = FinishShape(allow_null=True)
     consent = serializers.ChoiceField(["", "lead", "operator"], allow_blank=True)
     may = serializers.BooleanField()
     more_cost = serializers.CharField(allow_null=True)
@@ -96,7 +103,7 @@ class JobChange(ApiView):
 
     @operation(
         "jobs_change",
-        "Give it another time limit, tier, size or GPUs, or ask what that would do",
+        "Give it another time limit, tier, size, GPUs or moment, or ask what that would do",
         scope="jobs:write",
         headers=[IF_MATCH],
         body=ChangeBody,
@@ -117,6 +124,9 @@ class JobChange(ApiView):
             gpus_per_node=str(body.get("gpus_per_node", "")),
             gpu_model=body.get("gpu_model"),
             pool=body.get("pool", ""),
+            finish_by=body.get("finish_by", ""),
+            finish_by_policy=body.get("finish_by_policy", ""),
+            now=now,
         )
         check_actor(viewer, job, version)
         impact = preview(viewer, job, change, now=now)

@@ -14,6 +14,7 @@ from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, operation
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import MONEY, viewer_of
+from portal.api.v1.job_shapes import FinishShape
 from scheduler.loop.supposing.quoting import quote_job
 from scheduler.services.submitting.quotes import Quote
 from scheduler.spec import JobSpec, parse_spec
@@ -71,10 +72,22 @@ class BudgetAfterShape(serializers.Serializer[Any]):
     is_over = serializers.BooleanField()
 
 
+class RemedyShape(serializers.Serializer[Any]):
+    """One change with which it was found likely to be finished in time; `fix` as the composer takes
+    it, such as limit:3600 (seconds). Costs are those of the whole job with it."""
+
+    fix = serializers.CharField()
+    words = serializers.CharField()
+    end_p50_at = serializers.DateTimeField(allow_null=True)
+    cost_p50 = serializers.DecimalField(**MONEY, allow_null=True)
+    worst_case_cost = serializers.DecimalField(**MONEY, allow_null=True)
+
+
 class QuoteShape(serializers.Serializer[Any]):
     """A dry run: what a submit would meet. Nothing was written.
 
-    `unit_price` and costs are null where no price is set.
+    `unit_price` and costs are null where no price is set. `finish` is null for a job without a
+    moment to be finished by; `remedies` say what would help where it is unlikely or impossible.
     """
 
     spec = serializers.DictField()
@@ -91,6 +104,8 @@ class QuoteShape(serializers.Serializer[Any]):
     estimate = EstimateShape(allow_null=True)
     limits = LimitAfterShape(many=True)
     budgets = BudgetAfterShape(many=True)
+    finish = FinishShape(allow_null=True)
+    remedies = RemedyShape(many=True)
 
 
 def document_of(sent: Any) -> Mapping[str, Any]:

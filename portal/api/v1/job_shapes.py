@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from accounts.models import User
+from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
@@ -21,7 +23,10 @@ from scheduler.states import (
     WAITING_JOB_STATES,
     EndReason,
     FailureClass,
+    Finish,
+    FinishPolicy,
     JobState,
+    Outlook,
     Tier,
 )
 
@@ -118,6 +123,23 @@ class WaitedForBy(serializers.Serializer[Any]):
     has_more = serializers.BooleanField()
 
 
+class FinishShape(serializers.Serializer[Any]):
+    """How a job that waits, or is not submitted, stands to the moment it has to be finished by.
+
+    `slack_s`: what is left between its end in half of all cases and the moment, negative if it is
+    expected to be late; of one that is cancelled when late between its start and the latest one
+    that leaves its time limit. Null: nobody knows. Of an array: its last task, at the latest.
+    """
+
+    finish_by = serializers.DateTimeField()
+    policy = serializers.ChoiceField(list(FinishPolicy))
+    outlook = serializers.ChoiceField(list(Outlook))
+    end_p50_at = serializers.DateTimeField(allow_null=True)
+    end_p90_at = serializers.DateTimeField(allow_null=True)
+    slack_s = serializers.IntegerField(allow_null=True)
+    sentence = serializers.CharField()
+
+
 class JobRow(serializers.Serializer[Any]):
     """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match."""
 
@@ -142,13 +164,16 @@ class JobRow(serializers.Serializer[Any]):
     set = serializers.IntegerField(allow_null=True)
     array_index = serializers.IntegerField(allow_null=True)
     submitted_at = serializers.DateTimeField()
+    finish_by = serializers.DateTimeField(allow_null=True)
+    finish_by_policy = serializers.ChoiceField(list(FinishPolicy), allow_null=True)
     queued_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
 
 
 class JobDetail(JobRow):
-    """One job. `spec` is null for those who may not read inside; `actions` is what you may do."""
+    """One job. `spec` is null for those who may not read inside; `actions` is what you may do.
+    `finish`: of one that waits and has a moment to be finished by, else null."""
 
     cpus = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
@@ -162,6 +187,7 @@ class JobDetail(JobRow):
     triage = Triage(allow_null=True)
     checkpoint = Checkpoint(allow_null=True)
     waited_for_by = WaitedForBy()
+    finish = FinishShape(allow_null=True)
     spec = serializers.DictField(allow_null=True)
 
 
@@ -217,6 +243,11 @@ def show_waiters(found: Waiters) -> dict[str, Any]:
     }
 
 
+def show_finish(finish: Finish | None) -> dict[str, Any] | None:
+    """Null unless it has a moment to be finished by, and waits."""
+    return asdict(finish) if finish else None
+
+
 def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
     """A job as JobRow; `unreachable` are the jobs on silent nodes."""
     return {
@@ -241,6 +272,8 @@ def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
         "set": job.job_set_id,
         "array_index": job.array_index,
         "submitted_at": job.submitted_at,
+        "finish_by": job.finish_by,
+        "finish_by_policy": job.finish_policy,
         "queued_at": job.queued_at,
         "started_at": job.started_at,
         "ended_at": job.ended_at,
@@ -275,5 +308,6 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
         "triage": show_triage(failed),
         "checkpoint": show_checkpoint(saved),
         "waited_for_by": show_waiters(waiters),
+        "finish": show_finish(finish_of_waiting(job, now=timezone.now())),
         "spec": select.shown_spec(viewer, job).readable() if may_read else None,
     }

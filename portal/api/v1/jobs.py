@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -40,7 +41,7 @@ from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
-from scheduler.services.composing.templates import submit_again
+from scheduler.services.composing.templates import refuse_outside, submit_again
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -50,11 +51,11 @@ IDEMPOTENCY = Header(
     "Any text of up to 128 visible ASCII characters; repeating a request with the same key and "
     "body within a day answers with the same job.",
 )
-TYPED_BEGIN = Header(
-    "Idempotency-Begin",
-    "How `begin` was typed where it counts from the moment of the call, such as +2h: under the "
-    "same key this is compared, not the moment. Written as the key is.",
-)
+_HOW = "How it was typed where it counts from the call, such as +2h; compared under the same key."
+TYPED = {
+    "begin": Header("Idempotency-Begin", _HOW),
+    "finish_by": Header("Idempotency-Finish-By", _HOW),
+}
 IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
 
 
@@ -156,7 +157,7 @@ class Jobs(ApiView):
         "Submit a job",
         scope="jobs:write",
         query=[Query("dry_run", bool, "1: only say what a submit would meet."), TEMPLATE],
-        headers=[IDEMPOTENCY, TYPED_BEGIN],
+        headers=[IDEMPOTENCY, *TYPED.values()],
         body={"application/json": JobSpec, "application/yaml": JobSpec},
         reply=JobDetail,
         status=201,
@@ -166,15 +167,17 @@ class Jobs(ApiView):
         """201 with the job; 200 when the idempotency key had brought it before, or for a dry run
         (a Quote). 422 names every field that is wrong, or that a template does not allow."""
         actor, key = viewer_of(request), idempotency_key(request)
-        typed = _visible(request, TYPED_BEGIN)
+        typed = {name: text for name, one in TYPED.items() if (text := _visible(request, one))}
         version = template_of(request)
         spec = spec_within(version, document_of(request.data))
         if flag(request, "dry_run"):
             template = version.template_id if version else 0
-            return Response(show_quote(quote_job(actor=actor, spec=spec, template=template), spec))
+            within = partial(refuse_outside, version) if version else None
+            quote = quote_job(actor=actor, spec=spec, template=template, within=within)
+            return Response(show_quote(quote, spec))
         refuse_fast(limits.SUBMIT, actor.pk)
         submit = submitting(version)
-        made = submit(actor=actor, spec=spec, idempotency_key=key, typed_begin=typed)
+        made = submit(actor=actor, spec=spec, idempotency_key=key, typed=typed)
         return _opened(request, made)
 
 

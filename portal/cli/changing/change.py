@@ -32,12 +32,20 @@ def change(
         str | None, typer.Option(help="Of a job that waits; any for whatever comes.")
     ] = None,
     pool: Annotated[str, typer.Option(help="Of a job that waits.")] = "",
+    finish_by: Annotated[
+        str,
+        typer.Option(help="Has to be finished by: 2026-12-31T08:00Z, +6h from now, or none."),
+    ] = "",
+    finish_by_policy: Annotated[
+        str, typer.Option(help="When late: keep (goes on) or cancel (never starts too late).")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say who would wait.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Give a job more time, an elastic one another size, or a waiting one another limit, tier,
-    pool or GPUs; says who starts later."""
+    pool or GPUs, or another moment to be finished by; says who starts later."""
     asked = {"time_limit": time, "tier": tier, "nodes": nodes, "pool": pool}
+    asked |= {"finish_by": finish_by, "finish_by_policy": finish_by_policy}
     body: dict[str, Any] = {name: value for name, value in asked.items() if value}
     if gpus is not None:
         body["gpus_per_node"] = gpus
@@ -50,6 +58,8 @@ def change(
         return
     impact = answer["impact"]
     _show_starts(impact)
+    if finish := impact.get("finish"):
+        print_line(finish["sentence"])
     if more := impact["more_cost"]:
         print_line(f"It costs {more} more at most.")
     if cost := impact["most_cost"]:

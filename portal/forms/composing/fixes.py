@@ -11,6 +11,7 @@ from scheduler.spec.parts import MAX_NODES
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
 from scheduler.spec.units import format_duration, parse_duration
 from scheduler.spec.values import git_ref
+from scheduler.states import Tier
 
 # By kind: the field that takes the value, what is asked for no longer beside it, and the words.
 VALUED: Mapping[str, tuple[str, tuple[str, ...], str]] = {
@@ -23,6 +24,7 @@ VALUED: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "GPU model {new} instead of {old}",
     ),
     "pool": ("pool", (), "pool {new} instead of {old}"),
+    "tier": ("tier", (), "tier {new} instead of {old}"),
     "ref": ("git_ref", (), "commit {new} instead of {old}"),
 }
 PLAIN: Mapping[str, tuple[Mapping[str, Any], str]] = {
@@ -98,6 +100,8 @@ def _read(
         if not (value and fields.get("git_url")):
             raise ValueError("ref is a branch, tag or commit of code that git fetches")
         git_ref(value)
+    elif kind == "tier" and value.upper() not in Tier.__members__:
+        raise ValueError(f"tier is one of {', '.join(tier.name.lower() for tier in Tier)}")
     elif kind == "pool" and value not in pools:
         raise ValueError("there is no such pool")
     elif kind == "model" and value and value not in models:

@@ -29,6 +29,7 @@ EXAMPLES: Mapping[str, str] = {
     "set": "5",
     "created": "7d",
     "ended": "24h",
+    "finish_by": "12h",
 }
 KEYS = tuple(EXAMPLES)
 MAX_GPUS = 1_000_000
@@ -132,6 +133,14 @@ def _age(term: Term, now: datetime) -> dict[str, object]:
     return {"submitted_since" if term.key == "created" else "ended_since": since}
 
 
+def _until(term: Term, now: datetime) -> dict[str, object]:
+    """What has not ended and has to be finished within this time."""
+    try:
+        return {"finish_until": now + timedelta(seconds=units.parse_duration(term.value))}
+    except (ValueError, OverflowError):
+        raise _refusal(term, f"{term.value[:40]!r} is no length of time") from None
+
+
 def _set(term: Term, now: datetime) -> dict[str, object]:
     if not re.fullmatch(r"[1-9][0-9]{0,17}", term.value, re.ASCII):
         raise _refusal(term, f"{term.value[:40]!r} is not a number")
@@ -174,6 +183,7 @@ _READERS: Mapping[str, Callable[[Term, datetime], dict[str, object]]] = {
     "state": _states,
     "created": _age,
     "ended": _age,
+    "finish_by": _until,
     "set": _set,
     "gpus": _gpus,
     "flavor": _flavor,

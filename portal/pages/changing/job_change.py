@@ -4,6 +4,7 @@ others, then the button."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -14,7 +15,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import User
 from portal.forms.filters import unknown_parameters
-from portal.forms.jobs import LABELS
+from portal.forms.jobs import FINISH_POLICIES, LABELS
 from portal.forms.labels import in_labels
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
@@ -29,21 +30,27 @@ from scheduler.loop.changing import (
 from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.services.changing.moments import Finishing, as_it_is
+from scheduler.services.changing.reading import NO_MOMENT
 from scheduler.services.changing.requests import Asks
 from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.jobs import check_actor
 from scheduler.spec.units import format_duration
-from scheduler.states import WAITING_JOB_STATES, JobState, Tier
+from scheduler.spec.values import format_moment
+from scheduler.states import WAITING_JOB_STATES, FinishPolicy, JobState, Tier
 
-ASKED = ("time_limit", "tier", "nodes", "gpus_per_node", "gpu_model", "pool")
+ASKED = (
+    *("time_limit", "tier", "nodes", "gpus_per_node", "gpu_model", "pool"),
+    *("finish_by", "finish_by_policy"),
+)
 PARAMETERS = (*ASKED, "pause")
 
 
 @page("GET", "POST")
 def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Query parameters show what a change would do, a POST of the same does it: `time_limit`,
-    `tier`, `nodes`, and of a job that waits `gpus_per_node`, `gpu_model` and `pool`; `?pause=1`
-    shows whom a pause lets start sooner."""
+    `tier`, `nodes`, `finish_by` and what follows then, and of a job that waits `gpus_per_node`,
+    `gpu_model` and `pool`; `?pause=1` shows whom a pause lets start sooner."""
     viewer, now = viewer_of(request), timezone.now()
     header = job_with_header(viewer, pk)
     job = header.job
@@ -60,7 +67,7 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
     }
     context |= _fields(viewer, job, asked)
     try:
-        change = _changes(_read(asked), job)
+        change = _changes(_read(asked, job, now), job)
         if request.method == "POST":
             if asked and change == Change():
                 messages.info(request, f"Job #{pk} asks for just that.")
@@ -90,7 +97,8 @@ def _not_paused(job: Job) -> str:
     return f"Only a job that runs is paused; this one is {job.state}."
 
 
-def _read(asked: Mapping[str, str]) -> Change:
+def _read(asked: Mapping[str, str], job: Job, now: datetime) -> Change:
+    is_emptied = "finish_by" in asked and job.finish_by is not None
     return read_change(
         asked.get("time_limit", ""),
         asked.get("tier", ""),
@@ -98,6 +106,9 @@ def _read(asked: Mapping[str, str]) -> Change:
         gpus_per_node=asked.get("gpus_per_node", ""),
         gpu_model=asked.get("gpu_model"),
         pool=asked.get("pool", ""),
+        finish_by=asked.get("finish_by", "") or (NO_MOMENT if is_emptied else ""),
+        finish_by_policy=asked.get("finish_by_policy", ""),
+        now=now,
     )
 
 
@@ -117,6 +128,9 @@ def _fields(viewer: User, job: Job, asked: Mapping[str, str]) -> dict[str, Any]:
         "models": sorted(models - {""}),
         "in_order": job.gpu_models,
         "pool": asked.get("pool") or job.pool.name,
+        "finish_by": asked.get("finish_by", format_moment(job.finish_by) if job.finish_by else ""),
+        "finish_policy": asked.get("finish_by_policy") or job.finish_policy or FinishPolicy.KEEP,
+        "finish_policies": FINISH_POLICIES,
         "pools": sorted({summary.pool.name for summary in pools} | {job.pool.name}),
     }
 
@@ -149,4 +163,5 @@ def _changes(asked: Change, job: Job) -> Change:
             asks.nodes if asks.nodes != _nodes_of(job) else None,
             asks.pool if asks.pool != job.pool.name else None,
         ),
+        Finishing() if asked.finishing.of(job) == as_it_is(job) else asked.finishing,
     )

@@ -11,7 +11,7 @@ from accounts.models import User
 from portal.forms.jobs import LABELS
 from portal.forms.labels import in_labels
 from portal.templatetags.measures import device_short_name
-from scheduler.loop.supposing.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_alone
 from scheduler.models import TemplateVersion
 from scheduler.services.composing.templates import refuse_outside
 from scheduler.services.submitting.quotes import Quote
@@ -80,7 +80,7 @@ def _quoted(
         if version is not None:
             refuse_outside(version, spec)
         template = version.template_id if version else 0
-        quote = quote_job(actor=viewer, spec=spec, template=template)
+        quote = quote_alone(actor=viewer, spec=spec, template=template)
         return Alternative(fix, words, spec.gpus, quote)
     except SpecInvalid as refused:
         first = refused.problems[0]

@@ -23,6 +23,7 @@ COLUMNS: Mapping[str, str] = {
     "submitted": "Submitted",
     "started": "Started",
     "ended": "Ended",
+    "finish_by": "Finished by",
     "time": "Time of limit",
     "position": "Place",
     "tier": "Tier",

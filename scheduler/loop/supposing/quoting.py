@@ -6,7 +6,7 @@ that waits; of one that waits the last look has told the start. Nothing is writt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -20,6 +20,7 @@ from scheduler.conf import load_conf
 from scheduler.engine.learning import kind_of, kind_of_spec
 from scheduler.loop.foreseeing import MOST_TASKS, Start, Starts, starts_of
 from scheduler.loop.learning import read_run_times
+from scheduler.loop.supposing.in_time import finish_of, remedies_of
 from scheduler.models import Job, Pool
 from scheduler.money import PRICE_DECIMALS, cost_of, from_steps
 from scheduler.selectors.sharing.after import After, left_after, left_after_waiting
@@ -35,15 +36,39 @@ _PRICE = Decimal(1).scaleb(-PRICE_DECIMALS)
 
 
 def quote_job(
-    *, actor: User, spec: JobSpec, template: int = 0, now: datetime | None = None
+    *,
+    actor: User,
+    spec: JobSpec,
+    template: int = 0,
+    now: datetime | None = None,
+    within: Callable[[JobSpec], None] | None = None,
 ) -> Quote:
     """As `preview_job`, with estimates and what is left of quotas and budgets; raises SpecInvalid.
 
-    Who starts from a template (its key) is told by the runs of that.
+    Who starts from a template (its key) is told by the runs of that. Of one that is expected to be
+    finished too late it says what would help, `within` what the template allows: that raises
+    SpecInvalid for what is not.
 
-    Decides one cycle: milliseconds while little waits, tens of them with ten thousand jobs.
+    Decides one cycle: milliseconds while little waits, tens of them with ten thousand jobs; and one
+    for each change that is tried for who would be late.
     """
     now = now or timezone.now()
+    quote = _quoted(actor, spec, template, now)
+
+    def ask(changed: JobSpec) -> Quote:
+        if within is not None:
+            within(changed)
+        return _quoted(actor, changed, template, now)
+
+    return replace(quote, remedies=remedies_of(actor, spec, quote, ask))
+
+
+def quote_alone(*, actor: User, spec: JobSpec, template: int = 0) -> Quote:
+    """As `quote_job`, without remedies: one cycle, whatever it says."""
+    return _quoted(actor, spec, template, timezone.now())
+
+
+def _quoted(actor: User, spec: JobSpec, template: int, now: datetime) -> Quote:
     opening = check_only(actor=actor, spec=spec, now=now)
     quote = preview_of(opening)
     run_p50_s, run_p90_s, basis = _run_times(actor, spec, template)
@@ -60,7 +85,8 @@ def quote_job(
         starts_now=start.p90_at == now,
         last_start_p90_at=start.last_p90_at,
     )
-    return _with_what_is_left(replace(quote, estimate=estimate), opening, now)
+    quote = replace(quote, estimate=estimate, finish=finish_of(spec, estimate, now))
+    return _with_what_is_left(quote, opening, now)
 
 
 def _with_what_is_left(quote: Quote, opening: Opening, now: datetime) -> Quote:

@@ -20,11 +20,19 @@ from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import BudgetReached, extend_holds
 from scheduler.services.sharing.keeping.pledging import PledgeRefused, adjust
+from scheduler.services.submitting.in_time import refuse_too_long
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
 from scheduler.spec import SpecInvalid
 from scheduler.spec.schema import MAX_TIME_LIMIT_S
 from scheduler.spec.units import format_duration
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, UNHEARD_NODES, AttemptState
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    LIVE_JOB_STATES,
+    UNHEARD_NODES,
+    AttemptState,
+    FinishPolicy,
+    latest_start,
+)
 
 # Agents of older protocols keep the limit that a job was started with.
 _SINCE_PROTOCOL = 3
@@ -63,15 +71,20 @@ def set_time_limit(
     if time_limit_s == was_s:
         return job
     _check_value(actor, job, time_limit_s, now)
+    start_by = _start_by(job, attempt, time_limit_s, now)
     if job.state in LIVE_JOB_STATES:
         if not may_run:
             raise Conflict("The job has just started; look again and try.", code="try_again")
         _extend(job, attempt, time_limit_s)
     if not update_row(
-        Job, job.pk, {"time_limit_s": time_limit_s}, guard={"state": job.state}, raised=("version",)
+        Job,
+        job.pk,
+        {"time_limit_s": time_limit_s, "start_by": start_by},
+        guard={"state": job.state},
+        raised=("version",),
     ):
         raise Conflict("The job has just moved; try again.", code="try_again")
-    job.refresh_from_db(fields=["time_limit_s", "version"])
+    job.refresh_from_db(fields=["time_limit_s", "start_by", "version"])
     if job.state not in LIVE_JOB_STATES:
         adjust_pledges(job)
         if time_limit_s > was_s:
@@ -122,6 +135,23 @@ def _check_value(actor: User, job: Job, time_limit_s: int, now: datetime) -> Non
         refuse_longer(longest, job.project, job.pool, time_limit_s)
     except SpecInvalid as refused:
         raise Invalid(str(refused), field="time_limit") from None
+
+
+def _start_by(
+    job: Job, attempt: Attempt | None, time_limit_s: int, now: datetime
+) -> datetime | None:
+    """The latest start that leaves this limit; raises Invalid where it is over already, or of one
+    that runs where the limit goes beyond its moment."""
+    if job.finish_by is None or job.start_by is None:
+        return None
+    if time_limit_s > job.time_limit_s:
+        is_live = job.state in LIVE_JOB_STATES and attempt is not None
+        earliest = (attempt.started_at or attempt.assigned_at) if is_live and attempt else now
+        try:
+            refuse_too_long(job.finish_by, time_limit_s, earliest)
+        except SpecInvalid as refused:
+            raise Invalid(f"{refused}.", field="time_limit") from None
+    return latest_start(job.finish_by, FinishPolicy.CANCEL, time_limit_s)
 
 
 def _extend(job: Job, attempt: Attempt | None, time_limit_s: int) -> None:

@@ -16,7 +16,7 @@ from accounts.services.audit import Subject, record
 from scheduler.models import Job, JobSet, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.selectors.composing.templates import version_of_job
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.services.jobs import Submitted, submit_job
+from scheduler.services.jobs import NOTHING_TYPED, Submitted, submit_job
 from scheduler.services.submitting.targets import DEFAULT_POOL
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.partial import completed, read_partial
@@ -135,7 +135,7 @@ def submit_from_template(
     cloned_from: Job | None = None,
     rerun_of: JobSet | None = None,
     now: datetime | None = None,
-    typed_begin: str = "",
+    typed: Mapping[str, str] = NOTHING_TYPED,
 ) -> Submitted:
     """As `submit_job`, within the template's rules; raises SpecInvalid for what they forbid."""
     refuse_outside(version, spec)
@@ -147,7 +147,7 @@ def submit_from_template(
         cloned_from=cloned_from,
         rerun_of=rerun_of,
         now=now,
-        typed_begin=typed_begin,
+        typed=typed,
     )
     if submitted.is_new:
         TemplateUse.objects.create(job=submitted.job, version=version, used_at=now)

@@ -195,7 +195,7 @@ def _told_reason(told: _Told) -> EndReason:
     """Agents of protocol 1 know no pause, and none knows of budgets, sizes, idle sessions and
     code; what follows from a stop is not theirs to know."""
     reason = EndReason(told.stop_reason)
-    if reason is EndReason.BOOKING_ENDED:
+    if reason in (EndReason.BOOKING_ENDED, EndReason.FINISH_BY_REACHED):
         # For a node that is a time limit like any other, told by the server.
         return EndReason.TIME_LIMIT
     is_old = told.protocol < 2

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from scheduler.spec import JobSpec
 from scheduler.spec.values import WHOLE_MILLI, is_mig_profile
+from scheduler.states import latest_start
 
 # What a job has that asks for numbers of nodes, GPUs, cpus and memory alone.
 _PLAIN: Mapping[str, Any] = {
@@ -24,6 +26,12 @@ _PLAIN: Mapping[str, Any] = {
     "topology_level": "",
     "booking": "",
 }
+
+
+def finish_columns(finish_by: datetime | None, policy: str, limit_s: int) -> dict[str, Any]:
+    """The moment by which a job has to be finished, and the latest start that leaves its limit."""
+    start_by = latest_start(finish_by, policy, limit_s) if finish_by else None
+    return {"finish_by": finish_by, "start_by": start_by}
 
 
 def columns_of(spec: JobSpec) -> dict[str, Any]:
@@ -61,6 +69,7 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "min_runtime_s": spec.min_runtime,
         "booking": spec.booking,
         "begin_at": spec.begin,
+        **finish_columns(spec.finish_by, spec.finish_by_policy, spec.time_limit),
     }
     by_profile = any(map(is_mig_profile, (spec.gpu_model, *spec.gpu_models)))
     is_shaped = by_profile or any(columns[name] != usual for name, usual in _PLAIN.items())

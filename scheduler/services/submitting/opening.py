@@ -21,6 +21,7 @@ from scheduler.services.sharing.keeping.pledging import pledge_at_submit
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.in_time import refuse_unfinishable
 from scheduler.services.submitting.longest import refuse_longer
 from scheduler.services.submitting.order import Order, resolve_order, write_waits
 from scheduler.services.submitting.targets import Seen
@@ -83,6 +84,7 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     budgets = seen.budgets_at(target.now)
     seen.once(refuse_blocked, target.project, budgets)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
+    refuse_unfinishable(spec, target.now, booking.from_at if booking else None)
     seen.once(refuse_above_ceiling, target.project, spec.tier_number)
     longest = seen.longest_in(target.project, target.queue.pool, target.now)
     refuse_longer(longest, target.project, target.queue.pool, spec.time_limit)

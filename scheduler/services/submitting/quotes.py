@@ -19,7 +19,7 @@ from scheduler.services.sharing.prices import dearest_of
 from scheduler.services.submitting.opening import Opening, Target, check_job
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec
-from scheduler.states import JobState
+from scheduler.states import Finish, JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,29 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change with which a job is likely to be finished by its moment, as it was tried.
+
+    `fix` as the composer takes it, such as `limit:3600` (seconds) or `tier:urgent`; costs are those
+    of the whole job with it, None where no price is known.
+    """
+
+    fix: str
+    words: str
+    end_p50_at: datetime | None
+    cost_p50: Decimal | None
+    worst_case_cost: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate.
 
     Nothing for a job without GPUs. None when no fitting device is registered, or one has no rate.
     Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
     jobs of the same or a higher tier. `estimate`, `limits` and `budgets` are what
-    `scheduler.loop.supposing.quoting` adds: after this job, at its worst.
+    `scheduler.loop.supposing.quoting` adds: after this job, at its worst. `finish`: how it stands
+    to the moment by which it has to be finished, None without one, and `remedies` what would help.
     """
 
     pool: str
@@ -65,6 +81,8 @@ class Quote:
     estimate: Estimate | None = None
     limits: tuple[LimitAfter, ...] = ()
     budgets: tuple[BudgetAfter, ...] = ()
+    finish: Finish | None = None
+    remedies: tuple[Remedy, ...] = ()
 
 
 def check_only(*, actor: User, spec: JobSpec, now: datetime) -> Opening:

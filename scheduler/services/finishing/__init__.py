@@ -1,0 +1,1 @@
+"""What becomes of jobs that have to be finished by a moment."""
