@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from scheduler.spec import parse_spec
@@ -109,7 +111,8 @@ def test_an_option_means_the_same_here(options, expected):
         ("-d afterok:7", "all of array 4 is set=4"),
         ("-d afterok:4_[3-5]", "not one of"),
         ("-d 'afterok:1?afterany:2'", "not one of"),
-        ("--begin=now+1hour", "date and a time"),
+        ("--begin=now+1fortnight", "is not a time that sbatch takes"),
+        ("--deadline=25:00", "is not a time that sbatch takes"),
         ("--exclusive=user", "shares"),
         ("--signal=KILL@60", "signal"),
         ("--switches=3", "several"),
@@ -189,3 +192,49 @@ def test_hostile_scripts_are_read_in_bounded_time():
 def test_other_texts_are_no_batch_scripts():
     assert is_batch_script("#!/bin/sh\n#SBATCH\n")
     assert not is_batch_script("name: x\n#SBATCHES\n ## SBATCH\n")
+
+
+# A Friday.
+NOW = datetime(2026, 11, 20, 12, 0, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("now", "2026-11-20T12:00:30Z"),
+        ("now+60", "2026-11-20T12:01:30Z"),
+        ("now+2hours", "2026-11-20T14:00:30Z"),
+        ("now+1hour", "2026-11-20T13:00:30Z"),
+        ("now+3days", "2026-11-23T12:00:30Z"),
+        ("now+1week", "2026-11-27T12:00:30Z"),
+        ("today", "2026-11-20T12:00:30Z"),
+        ("tomorrow", "2026-11-21T00:00:00Z"),
+        ("midnight", "2026-11-21T00:00:00Z"),
+        ("noon", "2026-11-21T12:00:00Z"),
+        ("teatime", "2026-11-20T16:00:00Z"),
+        ("16:30", "2026-11-20T16:30:00Z"),
+        ("11:59:59", "2026-11-21T11:59:59Z"),
+        ("4:30 PM", "2026-11-20T16:30:00Z"),
+        ("12:05am", "2026-11-21T00:05:00Z"),
+        ("1231", "2026-12-31T00:00:00Z"),
+        ("12/31/27", "2027-12-31T00:00:00Z"),
+        ("01.02", "2027-01-02T00:00:00Z"),
+        ("0229", "2028-02-29T00:00:00Z"),
+        ("12/31-08:15", "2026-12-31T08:15:00Z"),
+        ("2026-12-31", "2026-12-31"),
+        ("2026-12-31T08:00", "2026-12-31T08:00"),
+    ],
+)
+def test_times_mean_what_they_mean_to_sbatch(written, read_as):
+    script = f"#!/bin/sh\n#SBATCH --begin='{written}'\n#SBATCH --deadline='{written}'\nhostname\n"
+    found = convert(script, now=NOW)
+    assert found.document["begin"] == found.document["finish_by"] == read_as
+    assert found.document["finish_by_policy"] == "cancel"
+    assert not found.lost and "cancelled if it is late" in found.remarks[1].words
+
+
+@pytest.mark.parametrize("written", ["now+", "13:00pm", "1332", "02/30/27", "soon", "12/31-8"])
+def test_what_is_no_time_is_lost_with_a_word(written):
+    found = convert(f"#!/bin/sh\n#SBATCH --deadline='{written}'\nhostname\n", now=NOW)
+    assert "finish_by" not in found.document
+    assert "is not a time that sbatch takes" in found.lost[0].words

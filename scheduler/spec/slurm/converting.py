@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from scheduler.spec import units
@@ -70,10 +71,11 @@ class Converted:
         return tuple(one for one in self.remarks if one.became == LOST)
 
 
-def convert(text: str, *, models: Sequence[str] = ()) -> Converted:
-    """Read a script as sbatch would; `models` are the GPU models there are, to find a type in."""
+def convert(text: str, *, models: Sequence[str] = (), now: datetime | None = None) -> Converted:
+    """Read a script as sbatch would; `models` are the GPU models there are, to find a type in.
+    Times that count from the submit count from `now`."""
     given, body = options_of(text.lstrip("\ufeff"), KNOWN, SHORT)
-    sheet = Sheet()
+    sheet = Sheet(now=now or datetime.now(UTC))
     remarks = [_remark(one, sheet) for one in given]
     remarks += _settle(sheet, models)
     remarks += _words_of(body)

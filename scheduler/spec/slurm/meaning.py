@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from scheduler.spec import units
-from scheduler.spec.slurm import figures
+from scheduler.spec.slurm import figures, moments
+from scheduler.spec.values import format_moment
 
 _TIERS = ("exploratory", "normal", "urgent", "production")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
@@ -23,7 +25,6 @@ _DEPENDENCY = re.compile(
     r"(after|afterok|afternotok|afterany)((?::(?:set=)?\d{1,18}|:\d{1,18}_\d{1,7})+)", re.ASCII
 )
 _CORRESPONDING = re.compile(r"aftercorr((?::(?:set=)?\d{1,18})+)", re.ASCII)
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _ROUNDED = 60
 
 
@@ -35,6 +36,7 @@ class Sheet:
     figures: dict[str, int] = field(default_factory=dict)
     gpu_type: str = ""
     is_by_gpu: bool = False
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 def _text(name: str) -> Callable[[Sheet, str], str]:
@@ -180,10 +182,23 @@ def _dependency(sheet: Sheet, value: str) -> str:
 
 
 def _begin(sheet: Sheet, value: str) -> str:
-    if not _MOMENT.fullmatch(value):
-        raise ValueError("counts from the moment of submitting; write a date and a time")
-    sheet.document["begin"] = value
-    return "is read as UTC"
+    return _moment(sheet, "begin", value)
+
+
+def _deadline(sheet: Sheet, value: str) -> str:
+    words = _moment(sheet, "finish_by", value)
+    sheet.document["finish_by_policy"] = "cancel"
+    return f"{words}; as with sbatch it is cancelled if it is late: finish_by_policy"
+
+
+def _moment(sheet: Sheet, field: str, value: str) -> str:
+    """A day and a time stay as they were written; what counts from now is that from now on."""
+    at = moments.read_moment(value, sheet.now)
+    if moments.is_written_out(value):
+        sheet.document[field] = value
+        return "is read as UTC"
+    sheet.document[field] = format_moment(at)
+    return f"is read as {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _hold(sheet: Sheet, value: str) -> str:
@@ -263,6 +278,7 @@ MEANINGS: dict[str, Callable[[Sheet, str], str]] = {
     "array": _array,
     "dependency": _dependency,
     "begin": _begin,
+    "deadline": _deadline,
     "hold": _hold,
     "requeue": _requeue,
     "no-requeue": _no_requeue,

@@ -33,7 +33,6 @@ LEFT_OUT: Final[Mapping[str, tuple[str, str]]] = {
     "prefer": (ALWAYS, "a preference of node features has no equal; see constraints"),
     "cluster-constraint": (ALWAYS, "there is one cluster"),
     "clusters": (ALWAYS, "there is one cluster"),
-    "deadline": (ALWAYS, "a job is not given up at a deadline; set the time limit"),
     "time-min": (ALWAYS, "the time limit is not shortened to start sooner"),
     "immediate": (MAY, "a job waits until it can start"),
     "delay-boot": (ALWAYS, f"-{_SITE}"),
@@ -102,7 +101,8 @@ TAKEN: Final[Mapping[str, str]] = {
     "gpus": ALWAYS, "gpus-per-node": ALWAYS, "gpus-per-task": ALWAYS, "mem": ALWAYS,
     "mem-per-cpu": ALWAYS, "mem-per-gpu": ALWAYS, "tmp": ALWAYS, "constraint": ALWAYS,
     "exclude": ALWAYS, "licenses": ALWAYS, "exclusive": MAY, "array": ALWAYS,
-    "dependency": ALWAYS, "begin": ALWAYS, "hold": NEVER, "requeue": NEVER, "no-requeue": NEVER,
+    "dependency": ALWAYS, "begin": ALWAYS, "deadline": ALWAYS, "hold": NEVER,
+    "requeue": NEVER, "no-requeue": NEVER,
     "chdir": ALWAYS, "export": ALWAYS, "signal": ALWAYS, "reservation": ALWAYS,
     "comment": ALWAYS, "wckey": ALWAYS, "switches": ALWAYS, "wrap": ALWAYS,
 }  # fmt: skip
