@@ -114,6 +114,8 @@ def why(
     for one in found.get("sets") or ():
         print_line(f"Array {one['id']}: {one['words']}.")
     print_waiters(found)
+    if finish := found.get("finish"):
+        print_line(f"Finished by {moment(finish['finish_by'])}: {finish['sentence']}")
     if found["wait"] and found["end"]:
         print_line(f"The last attempt: {found['end']['sentence']}")
     saved = found.get("checkpoint")

@@ -19,7 +19,7 @@ _STATES = {
     JobState.STOPPING: "was asked to stop; its grace time runs",
     JobState.SUCCEEDED: "ended with exit code 0 and its log is complete",
     JobState.FAILED: "ended otherwise; its page says how and what to do",
-    JobState.CANCELLED: "was ended by a person",
+    JobState.CANCELLED: "was ended by a person, or could not start as it had to",
 }
 # In the order in which the scheduler asks; what nothing here decides is not explained.
 _REASONS = {

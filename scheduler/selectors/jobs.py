@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, TextField, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast
+from django.utils import timezone
 
 from accounts.errors import NotFound
 from accounts.models import Project, User
@@ -42,8 +43,8 @@ _INSIDE = {"starts_anew": "detail", "assigned": "starts_anew"}
 class JobFilter:
     """What a list is narrowed to; empty means no limit. `owner` may be "me".
 
-    `gpus` are the least and the most in all; a `label` is a key and its value, None for any. Of
-    `finish_until` are those that have not ended and have to be finished by then.
+    `gpus` are the least and the most in all; a `label` is a key and its value, None for any;
+    `finish_until`: not ended, to be finished by then.
     """
 
     states: tuple[str, ...] = ()
@@ -254,9 +255,8 @@ def clone_document(viewer: User, job: Job) -> dict[str, Any]:
     if not may_read_inside(viewer, job):
         raise NotFound("There is no such job for you.")
     spec = JobSpec.model_validate(job.spec)
-    if job.owner_id != viewer.pk:
-        spec = spec.run_by_another()
-    return spec.document() | {"hold": False}
+    spec = spec if job.owner_id == viewer.pk else spec.run_by_another()
+    return spec.afresh(timezone.now()).document() | {"hold": False}
 
 
 def shown_spec(viewer: User, job: Job) -> JobSpec:

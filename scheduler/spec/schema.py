@@ -7,6 +7,7 @@ with every problem. `JobSpec.document()` is the normalised form that is stored a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -190,6 +191,12 @@ class JobSpec(Part):
         their jobs name their own."""
         kept = {name: value for name, value in self.env.items() if not is_secret_name(name)}
         return self.model_copy(update={"env": kept})
+
+    def afresh(self, now: datetime) -> JobSpec:
+        """The spec as a job of its own has it now: without a moment that is over."""
+        if self.finish_by is None or self.finish_by > now:
+            return self
+        return self.model_copy(update={"finish_by": None, "finish_by_policy": "keep"})
 
     def document(self) -> dict[str, Any]:
         """The normalised spec as plain JSON values, what is stored, shown and cloned."""

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,16 +18,19 @@ from portal.api.shapes import viewer_of
 from portal.api.v1.job_shapes import (
     Checkpoint,
     End,
+    FinishShape,
     Triage,
     Wait,
     WaitedForBy,
     show_checkpoint,
     show_end,
+    show_finish,
     show_triage,
     show_wait,
     show_waiters,
 )
 from portal.reports.downloads import as_patch
+from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import latest_saved, saved_by
@@ -71,6 +75,7 @@ class Why(serializers.Serializer[Any]):
     jobs = AwaitedJobShape(many=True)
     sets = AwaitedSetShape(many=True)
     waited_for_by = WaitedForBy()
+    finish = FinishShape(allow_null=True)
     end = End(allow_null=True)
     triage = Triage(allow_null=True)
     checkpoint = Checkpoint(allow_null=True)
@@ -166,6 +171,7 @@ class JobWhy(ApiView):
                 "jobs": [asdict(one) for one in jobs_awaited(viewer, job)],
                 "sets": [{**asdict(one), "words": one.words} for one in sets_awaited(viewer, job)],
                 "waited_for_by": show_waiters(waiters_of(viewer, job=job.pk)),
+                "finish": show_finish(finish_of_waiting(job, now=timezone.now())),
                 "end": show_end(job),
                 "triage": show_triage(latest_diagnosis(viewer, job)),
                 "checkpoint": show_checkpoint(latest_saved(viewer, job)),

@@ -10,10 +10,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from scheduler.loop.answering import ask
+from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.services.holding.arrays import needed_by
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, Tier
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, Tier, moment_words
 
 
 class Command(BaseCommand):
@@ -47,6 +48,10 @@ class Command(BaseCommand):
             self._facts(job.wait_facts)
             for one in needed_by([job]).get(job.pk, ()):
                 self.stdout.write(f"    array {one.job_set}: {one.so_far}")
+            if finish := finish_of_waiting(job, now=timezone.now()):
+                self.stdout.write(
+                    f"  finished by {moment_words(finish.finish_by)}: {finish.sentence}"
+                )
             if job.wait_checked_at:
                 self.stdout.write(f"  as of {job.wait_checked_at:%Y-%m-%d %H:%M:%S} UTC")
             if options["options"]:
