@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -131,7 +133,6 @@ def change_job(
     now = now or timezone.now()
     change = _said(change).of(job)
     check_actor(actor, job, version)
-    is_live = job.state in LIVE_JOB_STATES
     if _needs_consent(job, change):
         consent = preview(actor, job, change, now=now)["consent"]
         if not _may(actor, job, consent):
@@ -139,37 +140,28 @@ def change_job(
             raise Forbidden(f"Others would start later because of it; {who} may do it.")
     # All or nothing; what was asked above needs no lock.
     with transaction.atomic():
-        if change.finishing != _SAME:
-            # Before its time limit, which the moment bounds.
-            asked = change.finishing
-            job = set_finish_by(actor=actor, job=job, asked=asked, version=version, now=now)
-            version = None
-        if change.time_limit_s is not None:
-            job = set_time_limit(
-                actor=actor,
-                job=job,
-                time_limit_s=change.time_limit_s,
-                version=version,
-                may_run=is_live,
-                now=now,
-            )
-            version = None
-        if change.tier is not None:
-            job = set_tier(actor=actor, job=job, tier=change.tier, version=version, now=now)
-            version = None
-        if change.nodes is not None:
-            job = set_nodes(
-                actor=actor,
-                job=job,
-                nodes=change.nodes,
-                version=version,
-                may_run=is_live,
-                now=now,
-            )
-            version = None
-        if change.asks != _NOTHING:
-            job = set_request(actor=actor, job=job, asks=change.asks, version=version, now=now)
+        for act in _acts(job, change):
+            job, version = act(actor=actor, job=job, version=version, now=now), None
     return job
+
+
+def _acts(job: Job, change: Change) -> list[Callable[..., Job]]:
+    """What is to be done, one after the other. A moment bounds the time limit: it comes before more
+    time, and after less."""
+    may_run = job.state in LIVE_JOB_STATES
+    acts: list[Callable[..., Job]] = []
+    if (limit_s := change.time_limit_s) is not None:
+        acts.append(partial(set_time_limit, time_limit_s=limit_s, may_run=may_run))
+    if change.finishing != _SAME:
+        is_less = limit_s is not None and limit_s < job.time_limit_s
+        acts.insert(int(is_less), partial(set_finish_by, asked=change.finishing))
+    if change.tier is not None:
+        acts.append(partial(set_tier, tier=change.tier))
+    if change.nodes is not None:
+        acts.append(partial(set_nodes, nodes=change.nodes, may_run=may_run))
+    if change.asks != _NOTHING:
+        acts.append(partial(set_request, asks=change.asks))
+    return acts
 
 
 def _said(change: Change) -> Change:

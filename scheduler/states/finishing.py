@@ -47,7 +47,7 @@ class Finish:
     """
 
     finish_by: datetime
-    policy: FinishPolicy
+    finish_by_policy: FinishPolicy
     outlook: Outlook
     end_p50_at: datetime | None
     end_p90_at: datetime | None

@@ -196,6 +196,12 @@ def test_a_waiting_job_is_given_another_moment_or_none(scheduler, cluster, alice
     assert refused.value.field == "time_limit"
     job = change_job(actor=alice, job=job, change=read_change("3h"), now=at(10))
     assert job.start_by == at(2 + HOUR)
+    both = read_change("1h", finish_by="+2h", now=at(10))
+    job = change_job(actor=alice, job=job, change=both, now=at(10))
+    assert (job.start_by, job.time_limit_s) == (at(10 + HOUR), HOUR)
+    both = read_change("3h", finish_by=by(2 + 4 * HOUR))
+    job = change_job(actor=alice, job=job, change=both, now=at(10))
+    assert job.start_by == at(2 + HOUR)
     kept = read_change(finish_by_policy="keep", now=at(11))
     job = change_job(actor=alice, job=job, change=kept, now=at(11))
     assert (job.finish_by, job.start_by) == (at(2 + 4 * HOUR), None)
@@ -206,6 +212,8 @@ def test_a_waiting_job_is_given_another_moment_or_none(scheduler, cluster, alice
     assert (job.finish_by, job.finish_policy, job.spec["finish_by"]) == (None, None, None)
     details = JobEvent.objects.filter(job=job, kind="finish_by_changed").order_by("pk")
     assert [one.detail["is"] for one in details] == [
+        "2026-11-20 16:00 UTC, cancelled when late",
+        "2026-11-20 14:00 UTC, cancelled when late",
         "2026-11-20 16:00 UTC, cancelled when late",
         "2026-11-20 16:00 UTC, kept when late",
         "no moment",

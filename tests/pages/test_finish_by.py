@@ -90,3 +90,17 @@ def test_the_table_has_a_column_and_a_term_for_it(client, alice, project, yard):
     assert [row.job.pk for row in page.context["rows"]] == [job.pk]
     assert "at risk" in page.content.decode()
     assert "write it like finish_by:12h" in client.get(url, {"q": "finish_by:x"}).content.decode()
+
+
+def test_an_array_says_its_moment_and_a_clone_drops_one_that_is_over(client, alice, project, yard):
+    first = scenes.submit(alice, project, array="0-2", finish_by=within(20), now=timezone.now())
+    client.force_login(alice)
+    text = client.get(reverse("sets:detail", args=[first.job_set_id])).content.decode()
+    assert "tasks that are late go on" in text
+    then = timezone.now() - timedelta(days=2)
+    old = scenes.submit(
+        alice, project, name="old", finish_by=(then + timedelta(hours=1)).isoformat(), now=then
+    )
+    form = client.get(reverse("jobs:submit"), {"clone": old.pk}).context["form"]
+    assert form["finish_by"].value() == ""
+    assert "kept when late" in client.get(reverse("jobs:detail", args=[old.pk])).content.decode()

@@ -132,7 +132,7 @@ class FinishShape(serializers.Serializer[Any]):
     """
 
     finish_by = serializers.DateTimeField()
-    policy = serializers.ChoiceField(list(FinishPolicy))
+    finish_by_policy = serializers.ChoiceField(list(FinishPolicy))
     outlook = serializers.ChoiceField(list(Outlook))
     end_p50_at = serializers.DateTimeField(allow_null=True)
     end_p90_at = serializers.DateTimeField(allow_null=True)

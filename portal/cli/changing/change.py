@@ -56,7 +56,13 @@ def change(
     if as_json:
         print_json(answer)
         return
-    impact = answer["impact"]
+    _show(answer["impact"])
+    if not dry_run:
+        print_line(f"Job {job} is changed.")
+
+
+def _show(impact: dict[str, Any]) -> None:
+    """All that the change means."""
     _show_starts(impact)
     if finish := impact.get("finish"):
         print_line(finish["sentence"])
@@ -67,8 +73,6 @@ def change(
         print_line(f"It may cost {cost['then'] or 'nobody knows what'} at most{was}.")
     if impact["consent"] and not impact["may"]:
         print_line(f"It takes the word of: {impact['consent']}.")
-    if not dry_run:
-        print_line(f"Job {job} is changed.")
 
 
 def _show_starts(impact: dict[str, Any]) -> None:

@@ -76,15 +76,10 @@ def set_time_limit(
         if not may_run:
             raise Conflict("The job has just started; look again and try.", code="try_again")
         _extend(job, attempt, time_limit_s)
-    if not update_row(
-        Job,
-        job.pk,
-        {"time_limit_s": time_limit_s, "start_by": start_by},
-        guard={"state": job.state},
-        raised=("version",),
-    ):
+    columns = {"time_limit_s": time_limit_s, "start_by": start_by}
+    if not update_row(Job, job.pk, columns, guard={"state": job.state}, raised=("version",)):
         raise Conflict("The job has just moved; try again.", code="try_again")
-    job.refresh_from_db(fields=["time_limit_s", "start_by", "version"])
+    job.refresh_from_db(fields=[*columns, "version"])
     if job.state not in LIVE_JOB_STATES:
         adjust_pledges(job)
         if time_limit_s > was_s:

@@ -12,6 +12,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Job
+from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.changing.rules import refuse_by_template
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
@@ -68,6 +69,9 @@ def set_finish_by(
     Raises Forbidden, Conflict, Invalid or StaleVersion.
     """
     now = now or timezone.now()
+    # Attempts are locked before jobs, by whoever changes its time limit along with this, too.
+    attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
+    attempt = locked_live_attempt(attempt_id) if attempt_id else None
     job = locked_job(job)
     check_actor(actor, job, version)
     if job.state in FINAL_JOB_STATES:
@@ -88,7 +92,7 @@ def set_finish_by(
         raise Conflict("The job has just moved; nothing was changed. Try again.", code="try_again")
     job = locked_job(job)
     facts = {"was": was, "is": finish_words(job)}
-    record_event(job, "finish_by_changed", now=now, actor=actor, detail=facts)
+    record_event(job, "finish_by_changed", now=now, actor=actor, attempt=attempt, detail=facts)
     if actor.pk == job.owner_id:
         before, after = ({"finish_by": words} for words in facts.values())
         record(actor, "job.finish_by_changed", job, before=before, after=after, now=now)
