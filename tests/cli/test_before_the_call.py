@@ -80,3 +80,33 @@ def test_a_begin_that_counts_from_now_goes_along_as_it_was_typed(portal_is, begi
     assert run(words) == 0
     assert sent[0].headers.get("Idempotency-Begin") == typed
     assert json.loads(sent[0].content)["begin"].endswith("Z")
+
+
+def test_a_moment_goes_along_as_it_was_typed_and_a_dry_run_says_what_helps(portal_is, capsys):
+    sent = []
+    finish = {"finish_by": AT, "sentence": "It is expected to end 5 h after it."}
+    helps = {"fix": "limit:3600", "words": "a time limit of 1h", "end_p50_at": AT, "cost_p50": None}
+    quote = {"tasks": 1, "gpus": 1, "pool": "default", "free_gpus": 0, "total_gpus": 4}
+    quote |= {"jobs_ahead": 2, "estimate": None, "worst_case_cost": None, "unit_price": None}
+    quote |= {"limits": [], "budgets": [], "currency": "EUR"}
+    quote |= {"finish": finish, "remedies": [helps]}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        if "dry_run" in str(request.url):
+            return httpx.Response(200, json=quote)
+        return httpx.Response(201, json={"id": 7, "name": "t", "state": "held", "pool": "default"})
+
+    portal_is(answer)
+    words = ["submit", "-p", "v/d", "--finish-by", "+8h", "--finish-by-policy", "cancel"]
+    assert run([*words, "--script", __file__]) == 0
+    assert sent[0].headers.get("Idempotency-Finish-By") == "+8h"
+    asked = json.loads(sent[0].content)
+    assert asked["finish_by"].endswith("Z") and asked["finish_by_policy"] == "cancel"
+    assert run([*words, "--dry-run", "--script", __file__]) == 0
+    out = capsys.readouterr().out
+    assert finish["sentence"] in out and "With a time limit of 1h it is likely: done about" in out
+    assert run([*words[:-3], "later", "--script", __file__]) == 0
+    assert json.loads(sent[2].content)["finish_by"] == "later"
+    assert run(["submit", "-p", "v/d", "--finish-by", "+soon", "--script", __file__]) != 0
+    assert "--finish-by +soon" in capsys.readouterr().err
