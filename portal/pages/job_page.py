@@ -42,6 +42,7 @@ from scheduler.states import (
     MADE_TO_MOVE,
     PAUSES,
     RETRY_PAUSES,
+    TIMES_OUT,
     WAITING_JOB_STATES,
     EndReason,
     JobState,
@@ -125,9 +126,7 @@ def job_frame(viewer: User, header: Header) -> dict[str, Any]:
 
 
 def _sign(job: Job) -> str:
-    word = str(shown_state_of(job))
-    if job.end_reason == EndReason.TIME_LIMIT:
-        word = "timed out"
+    word = "timed out" if job.end_reason in TIMES_OUT else str(shown_state_of(job))
     return SIGNS.get(word, SIGNS["held"])
 
 

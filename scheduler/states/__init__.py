@@ -64,7 +64,7 @@ from scheduler.states.requests import (
     ReviewStep,
 )
 from scheduler.states.sentences import MOST_REASON, spoken_s
-from scheduler.states.shown import shown_state
+from scheduler.states.shown import TIMES_OUT, shown_state
 from scheduler.states.troubles import (
     HARDWARE_XIDS,
     TROUBLE_RULES,
@@ -121,6 +121,7 @@ __all__ = [
     "RETRY_PAUSES",
     "REVIEW_STATES",
     "STATE_OF_STEP",
+    "TIMES_OUT",
     "TROUBLE_RULES",
     "UNHEARD_NODES",
     "WAITING_JOB_STATES",

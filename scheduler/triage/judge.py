@@ -44,6 +44,10 @@ ADVICE: Mapping[str, str] = {
     "time_limit": "Clone the job with a longer limit; go on from its last checkpoint.",
     "booking_ended": "Clone the job into another booking, or without one; go on from its last "
     "checkpoint.",
+    "finish_by_reached": "Clone the job with a later moment, or keep it when late; go on from its "
+    "last checkpoint.",
+    "finish_by_missed": "Clone the job with a shorter time limit, with a later moment, or so that "
+    "it is kept when late.",
     "dependency_never": "Look why what it waited for did not come about.",
     "budget_spent": "Ask for a larger budget; it waits again and goes on from its checkpoint.",
     "preempted": "Nothing to do: it waits again in its old place and goes on from its checkpoint.",

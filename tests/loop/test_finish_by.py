@@ -8,8 +8,9 @@ from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Job, JobEvent, Notification
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.spec import SpecInvalid, parse_spec
-from scheduler.states import AttemptState, EndReason, JobState, Outlook
-from tests.scenes import at, running, submit, sync
+from scheduler.states import AttemptState, EndReason, JobState, Outlook, end_sentence, shown_state
+from scheduler.triage.judge import ADVICE
+from tests.scenes import at, ended, running, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -121,6 +122,14 @@ def test_one_that_is_cancelled_when_late_runs_until_its_moment_at_most(
     )
     [desired] = sync(node, running(attempt), now=at(HOUR + 62)).assignments
     assert desired.stop.reason == EndReason.TIME_LIMIT
+    sync(node, ended(attempt, reason=EndReason.TIME_LIMIT), now=at(HOUR + 63))
+    job.refresh_from_db()
+    assert (job.state, shown_state(job.state, job.end_reason)) == (JobState.FAILED, "timed out")
+    said = end_sentence(job.end_reason, job.end_facts)
+    assert said.startswith("It had to be finished by 2026-11-20 13:01 UTC, and was still running.")
+    attempt.refresh_from_db()
+    assert (attempt.failure, attempt.triage["signature"]) == ("timeout", "finish_by_reached")
+    assert "later moment" in ADVICE[attempt.triage["signature"]]
 
 
 def test_late_tasks_of_an_array_are_told_of_once(scheduler, cluster, alice, project):
