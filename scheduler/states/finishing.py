@@ -72,11 +72,14 @@ def foresee_finish(
     """Of a job that waits, or is not submitted: `starts` and `runs_s` are p50 and p90.
 
     Who is cancelled when late needs its whole time limit before the moment, or is not started.
+    A start that was foreseen and did not come is taken for one now.
     """
     policy, until = FinishPolicy(policy), latest_start(finish_by, policy, limit_s)
-    ends = [at and at + timedelta(seconds=run_s) for at, run_s in zip(starts, runs_s, strict=True)]
-    p50_at, p90_at = ends
-    start_at = starts[0]
+    start_at, start_p90_at = (at and max(at, now) for at in starts)
+    p50_at = start_at and start_at + timedelta(seconds=runs_s[0])
+    p90_at = start_p90_at and start_p90_at + timedelta(seconds=runs_s[1])
+    # What has to come no later than what, in nine of ten cases too.
+    late_at, bound = (p90_at, finish_by) if until is None else (start_p90_at, until)
     if finish_by <= now or (until is not None and until < now):
         outlook, slack_s = Outlook.IMPOSSIBLE, None
     elif start_at is None or p50_at is None or p90_at is None:
@@ -89,7 +92,8 @@ def foresee_finish(
         outlook = Outlook.LIKELY if slack_s >= 0 else Outlook.UNLIKELY
         if start_at >= finish_by:
             outlook = Outlook.IMPOSSIBLE
-    sentence = _sentence(outlook, slack_s, until, start_at, p90_at, finish_by)
+    is_sure = late_at is not None and late_at <= bound
+    sentence = _sentence(outlook, slack_s, until, start_at, finish_by, is_sure=is_sure)
     return Finish(finish_by, policy, outlook, p50_at, p90_at, slack_s, sentence)
 
 
@@ -98,22 +102,22 @@ def _sentence(
     slack_s: int | None,
     until: datetime | None,
     start_at: datetime | None,
-    p90_at: datetime | None,
     finish_by: datetime,
+    *,
+    is_sure: bool,
 ) -> str:
     if outlook is Outlook.UNKNOWN:
         return "Nobody can say yet whether it is finished by then: its start is not known."
     if slack_s is None:
-        if finish_by > (until or finish_by):
+        if until is not None:
             return "What is left is less than its time limit; it is not started any more."
         return "The moment is over."
     by, much = moment_words(finish_by), span_words(abs(slack_s))
     if outlook is Outlook.LIKELY:
-        unsure = p90_at is not None and p90_at > finish_by
         words = f"It is likely to be finished by {by}, with {much} to spare"
         if until is not None:
             words = f"It is likely to start in time, with {much} to spare"
-        return f"{words}, but not certain." if unsure else f"{words}."
+        return f"{words}." if is_sure else f"{words}, but not certain."
     if until is not None:
         return (
             f"It is expected to start {much} too late to leave its time limit before {by}; it is "
