@@ -34,6 +34,7 @@ app.steps["worker"].add("scheduler.tasks:SchedulingLoop")
 EVERY_S = {
     "scheduler.tasks.seal_audit": 5,
     "scheduler.tasks.tend_sessions": 15,
+    "scheduler.tasks.tend_idle_jobs": 60,
     "scheduler.tasks.simulate_requests": 30,
     "scheduler.tasks.send_mails": 30,
     "scheduler.tasks.send_webhooks": 30,

@@ -32,6 +32,7 @@ from scheduler.loop.supposing import in_time
 from scheduler.services import books, invariants, jobs, telemetry, usage
 from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
+from scheduler.services.idling import ladder
 from scheduler.services.inbox import delivering
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
@@ -122,6 +123,12 @@ def tend_sessions() -> int:
     now = timezone.now()
     prune_passes(now=now)
     return stop_idle_sessions(now=now)
+
+
+@shared_task
+def tend_idle_jobs() -> int:
+    """Warn, pause and stop jobs whose GPUs do little, as rules of projects and pools say."""
+    return ladder.tend_idle_jobs(now=timezone.now())
 
 
 @shared_task

@@ -39,6 +39,7 @@ from scheduler.models.history import (
     SchedulerLease,
     StartForecast,
 )
+from scheduler.models.idling import IdleRule, IdleWarning
 from scheduler.models.inbox import (
     Announcement,
     Delivery,
@@ -128,6 +129,8 @@ __all__ = [
     "GuaranteeSpan",
     "Headroom",
     "HostSample",
+    "IdleRule",
+    "IdleWarning",
     "InvariantCheck",
     "Job",
     "JobDraft",

@@ -196,6 +196,9 @@ def _conclude(
 def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:
     """Why a paused job waits; what an operator pauses, only an operator resumes."""
     lost, by = f"{loss_sentence(attempt.end_facts)} ".lstrip(), who_stopped(attempt)
+    if reason is EndReason.IDLE_PAUSED:
+        shown = str(attempt.end_facts.get("evidence", ""))
+        lost = f"{shown[:1].upper()}{shown[1:]}. {lost}"
     if reason is EndReason.PAUSED_BY_ADMIN:
         begin = "It is paused" if "because" in by else "paused"
         detail, held = f"{begin}. {lost}Ask them to resume it.", WaitReason.HELD_BY_ADMIN

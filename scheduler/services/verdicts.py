@@ -19,6 +19,8 @@ _BY_SOMEBODY = PAUSES | {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADM
 _SAID = (
     EndReason.RESIZED,
     EndReason.SESSION_IDLE,
+    EndReason.IDLE_PAUSED,
+    EndReason.IDLE_STOPPED,
     EndReason.CODE_DIFFERS,
     EndReason.BOOKING_ENDED,
     EndReason.FINISH_BY_REACHED,

@@ -27,6 +27,15 @@ from scheduler.states.finishing import (
     moment_words,
     span_words,
 )
+from scheduler.states.idling import (
+    IDLE_ACT_DONE,
+    IDLE_ACT_WORDS,
+    IDLE_OUTCOME_WORDS,
+    IdleAct,
+    IdleOutcome,
+    idle_evidence,
+    idle_rule_name,
+)
 from scheduler.states.isolation import ISOLATION_WORDS, Isolation, is_enough
 from scheduler.states.moves import (
     ATTEMPT_MOVES,
@@ -99,6 +108,9 @@ __all__ = [
     "FINAL_REQUEST_STATES",
     "GPU_KINDS",
     "HARDWARE_XIDS",
+    "IDLE_ACT_DONE",
+    "IDLE_ACT_WORDS",
+    "IDLE_OUTCOME_WORDS",
     "INFRASTRUCTURE",
     "ISOLATION_WORDS",
     "JOB_MOVES",
@@ -136,6 +148,8 @@ __all__ = [
     "FailureClass",
     "Finish",
     "FinishPolicy",
+    "IdleAct",
+    "IdleOutcome",
     "Isolation",
     "JobState",
     "NodeState",
@@ -152,6 +166,8 @@ __all__ = [
     "WaitReason",
     "end_sentence",
     "foresee_finish",
+    "idle_evidence",
+    "idle_rule_name",
     "is_enough",
     "is_secret_name",
     "latest_start",

@@ -81,11 +81,13 @@ class EndReason(StrEnum):
     CODE_DIFFERS = "code_differs"
     FINISH_BY_MISSED = "finish_by_missed"
     FINISH_BY_REACHED = "finish_by_reached"
+    IDLE_PAUSED = "idle_paused"
+    IDLE_STOPPED = "idle_stopped"
 
 
 # For others or for the cluster's good, not for anything the job did.
 MADE_TO_MOVE = frozenset({EndReason.PREEMPTED, EndReason.RESIZED})
-PAUSES = frozenset({EndReason.PAUSED_BY_USER, EndReason.PAUSED_BY_ADMIN})
+PAUSES = frozenset({EndReason.PAUSED_BY_USER, EndReason.PAUSED_BY_ADMIN, EndReason.IDLE_PAUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,17 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         "Stopped after {limit} without anything done in the session. Start it again to go on.",
+    ),
+    EndReason.IDLE_PAUSED: EndRule(
+        JobState.HELD, FailureClass.NONE, True, False, False, "Paused by {who}: {evidence}."
+    ),
+    EndReason.IDLE_STOPPED: EndRule(
+        JobState.CANCELLED,
+        FailureClass.NONE,
+        True,
+        False,
+        False,
+        "Stopped by {who}: {evidence}. Nobody said that it was still needed.",
     ),
     EndReason.CODE_DIFFERS: EndRule(
         JobState.FAILED,

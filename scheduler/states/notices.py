@@ -20,6 +20,7 @@ class NoticeKind(StrEnum):
     REQUEST_DECIDED = "request_decided"
     BUDGET = "budget"
     SESSION_IDLE = "session_idle"
+    JOB_IDLE = "job_idle"
     MONTH_CLOSE = "month_close"
     PROMISE_BROKEN = "promise_broken"
     NODE_TROUBLE = "node_trouble"
@@ -94,6 +95,12 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
     NoticeKind.SESSION_IDLE: NoticeRule(
         "Idle session",
         "A session of yours is idle and stops soon, or was stopped for it.",
+        "queued",
+        True,
+    ),
+    NoticeKind.JOB_IDLE: NoticeRule(
+        "GPUs that do little",
+        "A job of yours does little with its GPUs and may be paused or stopped for it, or was.",
         "queued",
         True,
     ),

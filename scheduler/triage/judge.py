@@ -26,6 +26,7 @@ _QUIET = PAUSES | {
     EndReason.CANCELLED_BY_ADMIN,
     EndReason.RESIZED,
     EndReason.SESSION_IDLE,
+    EndReason.IDLE_STOPPED,
 }
 # Of a process that was within its own limit.
 _SHORT_NODE = "the node ran out of memory"

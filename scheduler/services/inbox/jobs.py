@@ -58,6 +58,8 @@ def _singles(jobs: Sequence[Job]) -> Iterator[News]:
 def _kind_of(job: Job) -> tuple[NoticeKind, str]:
     if job.state == JobState.SUCCEEDED and job.end_reason == EndReason.SESSION_IDLE:
         return NoticeKind.SESSION_IDLE, "was idle and has been stopped"
+    if job.end_reason == EndReason.IDLE_STOPPED:
+        return NoticeKind.JOB_IDLE, "was stopped: its GPUs did little"
     if job.end_reason == EndReason.BOOKING_ENDED and job.end_facts.get("because"):
         return NoticeKind.JOB_CANCELLED, "was ended with its booking"
     interrupted = (NoticeKind.JOB_PREEMPTED, "was interrupted and waits again")

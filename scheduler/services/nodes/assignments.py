@@ -192,8 +192,8 @@ def _spec_of(text: str) -> JobSpec:
 
 
 def _told_reason(told: _Told) -> EndReason:
-    """Agents of protocol 1 know no pause, and none knows of budgets, sizes, idle sessions and
-    code; what follows from a stop is not theirs to know."""
+    """Agents of protocol 1 know no pause, and none knows of budgets, sizes, code and what
+    idles; what follows from a stop is not theirs to know."""
     reason = EndReason(told.stop_reason)
     if reason in (EndReason.BOOKING_ENDED, EndReason.FINISH_BY_REACHED):
         # For a node that is a time limit like any other, told by the server.
@@ -204,6 +204,8 @@ def _told_reason(told: _Told) -> EndReason:
         EndReason.RESIZED,
         EndReason.SESSION_IDLE,
         EndReason.CODE_DIFFERS,
+        EndReason.IDLE_PAUSED,
+        EndReason.IDLE_STOPPED,
     )
     return EndReason.PREEMPTED if is_new_to_it else reason
 
