@@ -18,6 +18,8 @@ from portal.cli.cluster import bookings, datasets, pools, simulate
 from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, READER_GONE, Failure
+from portal.cli.idling import rules as idle_rules
+from portal.cli.idling.keep import keep
 from portal.cli.kept import outputs
 from portal.cli.kept.patch import patch
 from portal.cli.output import print_failure
@@ -52,6 +54,7 @@ for command in (
     reorder,
     jobs.pause,
     jobs.resume,
+    keep,
     jobs.clone,
     checkpoint.checkpoint,
     audit.audit,
@@ -62,6 +65,7 @@ for command in (
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(pools.app, name="pools")
+app.add_typer(idle_rules.app, name="idle")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(simulate.app, name="simulate")
 app.add_typer(sets.app, name="sets")

@@ -118,6 +118,12 @@ def why(
         print_line(f"Finished by {moment(finish['finish_by'])}: {finish['sentence']}")
     if found["wait"] and found["end"]:
         print_line(f"The last attempt: {found['end']['sentence']}")
+    idle = found.get("idle")
+    if idle and idle["warnings"] and idle["may_keep"] and idle["hours_left"]:
+        print_line(
+            f"If it is still needed: trainyard keep {job} --hours {min(4, idle['hours_left'])} "
+            "--reason TEXT"
+        )
     saved = found.get("checkpoint")
     if saved:
         print_line(

@@ -19,7 +19,7 @@ _STATES = {
     JobState.STOPPING: "was asked to stop; its grace time runs",
     JobState.SUCCEEDED: "ended with exit code 0 and its log is complete",
     JobState.FAILED: "ended otherwise; its page says how and what to do",
-    JobState.CANCELLED: "was ended by a person, or could not start as it had to",
+    JobState.CANCELLED: "was ended by a person or by a rule, or could not start as it had to",
 }
 # In the order in which the scheduler asks; what nothing here decides is not explained.
 _REASONS = {
@@ -28,7 +28,9 @@ _REASONS = {
     WaitReason.BUDGET_EXHAUSTED: "a budget that it counts against has no room; ask for more",
     WaitReason.HELD_BY_USER: "somebody of the team holds it; its page says why; release it",
     WaitReason.HELD_BY_ADMIN: "an operator holds it; its page says why",
-    WaitReason.PAUSED: "somebody of the team paused it; resume it and it goes on",
+    WaitReason.PAUSED: (
+        "somebody of the team, or a rule for GPUs that do little, paused it; resume it to go on"
+    ),
     WaitReason.DEPENDENCY_WAIT: (
         "other jobs or arrays must start or end first; then it is let go by itself"
     ),

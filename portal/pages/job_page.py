@@ -120,6 +120,7 @@ def job_frame(viewer: User, header: Header) -> dict[str, Any]:
         "is_paused": shown_state_of(job) == "paused",
         "sign": _sign(job),
         "saved": header.saved,
+        "idle": header.idle,
         "events_count": header.events_count,
         "attempts_known": header.attempts[-1].number if header.attempts else 0,
     }

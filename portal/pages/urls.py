@@ -23,6 +23,7 @@ from portal.pages.composing import templates
 from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
 from portal.pages.finance.urls import finance_urls
+from portal.pages.idling import keeping as idle_keeping
 from portal.pages.inbox import announcements, notifications
 from portal.pages.kept import outputs
 from portal.pages.listing.columns import columns_keep
@@ -87,6 +88,7 @@ job_urls = [
     path("<int:pk>/change/", job_change, name="change"),
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
     path("<int:pk>/pause/", jobs.job_pause, name="pause"),
+    path("<int:pk>/keep/", idle_keeping.job_keep, name="keep"),
     path("<int:pk>/release/", jobs.job_release, name="release"),
 ]
 

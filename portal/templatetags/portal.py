@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from html import escape
 from typing import Any
@@ -62,6 +63,12 @@ def exact(amount: Decimal) -> str:
 def share_of(part: object, whole: object) -> str:
     """`{{ used|share_of:total }}`: `71 %`."""
     return measures.percent(measures.share_percent(part, whole))
+
+
+@register.filter
+def left(moment: datetime, now: datetime) -> str:
+    """`{{ act_at|left:now }}`: `24 min`, until a moment that is to come."""
+    return measures.duration(moment - now)
 
 
 @register.filter

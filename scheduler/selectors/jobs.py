@@ -35,8 +35,8 @@ from scheduler.states import (
 
 MAX_PK = 2**63 - 1
 
-# Kinds of events, and in which fact of each a node says what it found in the job's folders.
-_INSIDE = {"starts_anew": "detail", "assigned": "starts_anew"}
+# Kinds of events, and which fact of each says what lies in the job's folders, or what its GPUs did.
+_INSIDE = {"starts_anew": "detail", "assigned": "starts_anew", "idle_warned": "evidence"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,8 @@ def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
 
 
 def shown_facts(event: JobEvent, *, may_read: bool) -> dict[str, Any]:
-    """What an event says beside its kind; without the words in which a node names folders and files
-    for whoever may not read inside the job."""
+    """What an event says beside its kind; without what lies inside the job, such as names of its
+    files, for whoever may not read that."""
     left_out = "" if may_read else _INSIDE.get(event.kind, "")
     return {name: fact for name, fact in event.detail.items() if name != left_out}
 

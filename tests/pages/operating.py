@@ -17,6 +17,9 @@ from tests.pages.rows import post as _post
 _ALL = "       200 200 200 200 200 200 200"
 _OPERATES = "  403 403 403 403 302 403 302"
 
+_IDLE = {"below_percent": "5", "warn_minutes": "60", "first_minutes": "30", "act": "tell"}
+_IDLE["keep_hours"] = "24"
+
 ROWS: tuple[Row, ...] = (
     _get("cluster_map", _ALL, metric="use"),
     _get("cluster_timeline", _ALL, span="7d"),
@@ -33,6 +36,11 @@ ROWS: tuple[Row, ...] = (
     _post("bookings:window_cancel", "403 403 403 403 404 403 404", "index"),
     _get("pools:detail", _ALL, "pool"),
     _post("pools:policy", _OPERATES, "pool", name="las"),
+    _get("pools:idle", _ALL, "pool"),
+    _post("pools:idle", _OPERATES, "pool", **_IDLE),
+    _get("teams:idle", "200 200 200 200 404 404 200", "team", "project"),
+    _post("teams:idle", "403 403 302 403 404 404 302", "team", "project", **_IDLE),
+    _post("jobs:keep", "302 403 302 403 403 404 302", "running", hours="1", reason="x"),
     _get("nodes:several", "403 403 403 403 200 403 200", node="n1"),
     _post("nodes:several", _OPERATES, node="n1", action="drain", reason="fans"),
     _get("nodes:detail", _ALL, "node"),

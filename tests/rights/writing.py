@@ -86,6 +86,13 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "delete views/<int:pk>/": ("view", {}),
     "post projects/<slug:team>/<slug:project>/retention/": ("path", {"log_days": 9}),
     "post projects/<slug:team>/<slug:project>/retention/trial/": ("path", {"log_days": 9}),
+    "post jobs/<int:pk>/keep/": ("running", {"hours": 1, "reason": "x"}),
+    "post projects/<slug:team>/<slug:project>/idle-rule/": ("path", {"act": "tell"}),
+    "delete projects/<slug:team>/<slug:project>/idle-rule/": ("path", {}),
+    "post projects/<slug:team>/<slug:project>/idle-rule/trial/": ("path", {"act": "tell"}),
+    "post pools/<str:name>/idle-rule/": ("pool", {"act": "tell"}),
+    "delete pools/<str:name>/idle-rule/": ("pool", {}),
+    "post pools/<str:name>/idle-rule/trial/": ("pool", {"act": "tell"}),
     "post secrets/": (
         "",
         {"name": "hub-token", "value": "a long enough value", "project": "{path}"},

@@ -29,12 +29,14 @@ from portal.api.v1.job_shapes import (
     show_wait,
     show_waiters,
 )
+from portal.api.v1.standing.idle import IdleShape, show_idle
 from portal.reports.downloads import as_patch
 from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import latest_saved, saved_by
 from scheduler.selectors.one_job.awaited import jobs_awaited, sets_awaited
+from scheduler.selectors.one_job.idling import idle_standing
 from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
@@ -66,7 +68,8 @@ class AwaitedJobShape(serializers.Serializer[Any]):
 class Why(serializers.Serializer[Any]):
     """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more, `jobs`
     and `sets` how far those are that it waits for: ten jobs at most, arrays that you may see;
-    `waited_for_by` says who waits for it."""
+    `waited_for_by` says who waits for it, `idle` that a running one does little with its
+    GPUs."""
 
     state = serializers.CharField()
     sentence = serializers.CharField()
@@ -79,6 +82,7 @@ class Why(serializers.Serializer[Any]):
     end = End(allow_null=True)
     triage = Triage(allow_null=True)
     checkpoint = Checkpoint(allow_null=True)
+    idle = IdleShape(allow_null=True)
 
 
 class Event(serializers.Serializer[Any]):
@@ -162,6 +166,9 @@ class JobWhy(ApiView):
         sentence = select.wait_sentence_of(job)
         if job.state in FINAL_JOB_STATES:
             sentence = select.end_sentence_of(job)
+        idle = idle_standing(viewer, job, now=timezone.now())
+        if idle is not None:
+            sentence = idle.sentence
         return Response(
             {
                 "state": job.state,
@@ -175,6 +182,7 @@ class JobWhy(ApiView):
                 "end": show_end(job),
                 "triage": show_triage(latest_diagnosis(viewer, job)),
                 "checkpoint": show_checkpoint(latest_saved(viewer, job)),
+                "idle": show_idle(idle),
             }
         )
 

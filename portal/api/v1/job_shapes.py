@@ -10,10 +10,12 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from accounts.models import User
+from portal.api.v1.standing.idle import IdleShape, show_idle
 from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
+from scheduler.selectors.one_job.idling import idle_standing
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
 from scheduler.selectors.waits.waiters import Waiters, waiters_of
@@ -188,6 +190,7 @@ class JobDetail(JobRow):
     checkpoint = Checkpoint(allow_null=True)
     waited_for_by = WaitedForBy()
     finish = FinishShape(allow_null=True)
+    idle = IdleShape(allow_null=True)
     spec = serializers.DictField(allow_null=True)
 
 
@@ -309,5 +312,6 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
         "checkpoint": show_checkpoint(saved),
         "waited_for_by": show_waiters(waiters),
         "finish": show_finish(finish_of_waiting(job, now=timezone.now())),
+        "idle": show_idle(idle_standing(viewer, job, now=timezone.now())),
         "spec": select.shown_spec(viewer, job).readable() if may_read else None,
     }

@@ -20,6 +20,7 @@ from portal.api.v1 import (
 )
 from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import costs, exports, months, reports, spending, terms
+from portal.api.v1.idling.urls import idle_urls
 from portal.api.v1.organisation import (
     audit,
     notifications,
@@ -142,6 +143,7 @@ urlpatterns: list[URLPattern] = [
     path("views/", views.ViewList.as_view(), name="views"),
     path("views/<int:pk>/", views.ViewByNumber.as_view(), name="view"),
     *cluster_urls,
+    *idle_urls,
     path("windows/", windows.WindowList.as_view(), name="windows"),
     path("windows/<int:pk>/cancel/", windows.WindowCancel.as_view(), name="window_cancel"),
     path("bookings/", bookings.BookingList.as_view(), name="bookings"),

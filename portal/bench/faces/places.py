@@ -68,13 +68,13 @@ def numbers_for(route: str, person: User) -> dict[str, Any]:
         return _named("pk", _one(_JOB, state, person.pk))
     if space == "teams":
         team = _one(_TEAM, person.pk)
-        project = _one(_PROJECT, team) if route == "teams:retention" else None
+        project = _one(_PROJECT, team) if route in ("teams:retention", "teams:idle") else None
         return {"slug": team} | _named("project", project)
     if route in ("templates:detail", "templates:version"):
         return _named("slug", _one("SELECT MIN(slug) FROM scheduler_jobtemplate"))
     if route == "users:detail":
         return {"username": person.username}
-    if route in ("pools:detail", "nodes:detail"):
+    if route in ("pools:detail", "pools:idle", "nodes:detail"):
         return {"name": "default" if space == "pools" else "n00001"}
     return {}
 

@@ -11,10 +11,12 @@ from portal.pages.cluster.renewing import node_renew_token
 from portal.pages.cluster.room import cluster_room
 from portal.pages.cluster.several import node_several
 from portal.pages.cluster.timeline import cluster_timeline
+from portal.pages.idling.rules import pool_idle
 
 pool_urls = [
     path("<slug:name>/", pools.pool_detail, name="detail"),
     path("<slug:name>/policy/", pools.pool_policy, name="policy"),
+    path("<slug:name>/idle/", pool_idle, name="idle"),
 ]
 
 simulator_urls = [

@@ -15,6 +15,7 @@ from accounts.selectors import get_visible_team
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.money import from_steps
+from scheduler.selectors.idling.teams import reclaimed_in
 from scheduler.selectors.sharing.board import BurnDown, team_board
 from scheduler.states import LIVE_JOB_STATES, JobState
 
@@ -51,6 +52,7 @@ def team_board_page(request: HttpRequest, slug: str) -> HttpResponseBase:
     context = {
         "team": team,
         "board": board,
+        "reclaimed": reclaimed_in(viewer, team, now=now),
         "quotas": leaf_of(request, board.held, "quotas", size=30),
         "charts": leaf_of(request, board.budgets, "budgets", size=10).made(
             lambda one: draw(one, now)

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from portal.pages import teams
+from portal.pages.idling.rules import project_idle
 from portal.pages.people import (
     board,
     delegations,
@@ -33,6 +34,7 @@ team_urls = [
         retention.project_retention,
         name="retention",
     ),
+    path("<slug:slug>/projects/<slug:project>/idle/", project_idle, name="idle"),
     path("<slug:slug>/invite/", teams.team_invite, name="invite"),
     path("<slug:slug>/invitations/<int:pk>/revoke/", teams.team_invitation_revoke, name="revoke"),
     path("<slug:slug>/members/<int:pk>/role/", teams.team_role, name="role"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Count, Exists, Subquery
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.models.rows import moment_in, rows_in
@@ -16,6 +17,7 @@ from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.jobs import get_visible_job, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
+from scheduler.selectors.one_job.idling import IdleStanding, standing_in, warnings_along
 from scheduler.selectors.one_job.tries import tries_along, tries_in
 from scheduler.selectors.printed.silences import Silence, silences_along, silences_in
 from scheduler.selectors.waits.deciding import decided_along
@@ -32,7 +34,7 @@ class Header:
     `events`: the latest of its `events_count`, as many as were asked for, the newest first.
     `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
     the first rank of the latest the `silences`, if asked for. `lease_until`: see `decided_by`.
-    `waiters`: who waits for it, if asked for.
+    `waiters`: who waits for it, if asked for. `idle`: how it stands where its GPUs do little.
     """
 
     job: Job
@@ -44,6 +46,7 @@ class Header:
     silences: list[Silence] = field(default_factory=list)
     lease_until: datetime | None = None
     waiters: Waiters = field(default_factory=Waiters)
+    idle: IdleStanding | None = None
 
 
 def job_with_header(
@@ -69,6 +72,7 @@ def job_with_header(
         "saved_": _checkpoint(pk),
         "count_": Coalesce(Subquery(count), 0),
         "lease_until_": decided_along(),
+        "idle_": warnings_along(pk),
     }
     if events:
         more["events_"] = _latest(history, events)
@@ -92,6 +96,7 @@ def job_with_header(
         silences_in(job.silences_) if silences else [],
         job.lease_until_,
         waiters_in(job.waiters_) if waiters else Waiters(),
+        standing_in(viewer, job, job.idle_, now=timezone.now()),
     )
 
 

@@ -1,0 +1,1 @@
+"""Jobs whose GPUs do little, over REST."""

@@ -1,0 +1,1 @@
+"""How a job stands beside its state, as JSON."""
