@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from portal.templatetags.measures import size_bytes
 from scheduler.models import JobEvent, Node, NodeEvent
-from scheduler.states import EndReason, NodeState, end_sentence
+from scheduler.states import IDLE_ACT_DONE, EndReason, NodeState, end_sentence
 
 WORDS: Mapping[str, str] = {
     "submitted": "Submitted",
@@ -98,6 +98,8 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
     reason = str(facts.get("reason", ""))
     if reason in set(EndReason):
         detail = end_sentence(reason, {"who": who or "Trainyard", **facts})
+    elif event.kind == "idle_warned":
+        detail = _warned(facts)
     else:
         detail = ", ".join(
             size_bytes(value) if key == "bytes" else f"{key.replace('_', ' ')}: {value}"
@@ -105,6 +107,13 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
             if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
         )
     return EventLine(event, words, detail, who)
+
+
+def _warned(facts: Mapping[str, object]) -> str:
+    """By which rule, what was seen, what follows when."""
+    seen = f": {facts['evidence']}" if "evidence" in facts else ""
+    then = {str(act): done for act, done in IDLE_ACT_DONE.items()}.get(str(facts.get("then")), "")
+    return f"By {facts.get('by')}{seen}" + (f"; {then} at {facts['at']}" if "at" in facts else "")
 
 
 def still_out(node: Node) -> str:

@@ -91,11 +91,10 @@ def test_colleagues_see_it_and_keep_nothing_and_strangers_find_nothing(
 def test_the_lead_sees_on_the_board_what_follows_and_who_needs_it(client, warned, lead, alice):
     client.force_login(lead)
     page = client.get("/teams/vision/").content.decode()
-    assert (
-        "In 28 days 1 warning: 0 worked again" in page and "pause, with a checkpoint in 14" in page
-    )
+    assert "In 28 days 1 warning to 1 job: 0 worked again" in page
+    assert "pause, with a checkpoint in 14" in page
     client.force_login(alice)
-    assert "Warned by a rule" not in client.get("/teams/vision/").content.decode()
+    assert "Warned for it by a rule" not in client.get("/teams/vision/").content.decode()
     client.post(f"/jobs/{warned.pk}/keep/", {"hours": "2", "reason": "reads its data"})
     client.force_login(lead)
     page = client.get("/teams/vision/").content.decode()

@@ -12,11 +12,14 @@ from scheduler.models import (
     Attempt,
     DeviceSample,
     IdleRule,
+    Job,
     JobEvent,
     LogChunk,
     Notification,
 )
 from scheduler.models.telemetry import UNKNOWN_USE
+from scheduler.selectors.idling.teams import reclaimed_in
+from scheduler.selectors.one_job.idling import idle_standing
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.idling.keeping import keep_job
 from scheduler.services.idling.rules import end_idle_rule
@@ -268,3 +271,16 @@ def test_a_look_costs_no_more_for_many_that_rest(
     look(31)
     with django_assert_max_num_queries(9):
         look(32)
+
+
+def test_two_rules_and_one_word_count_one_keep(attempt, lead, alice, root, team, project, cluster):
+    rule_for(lead, project)
+    rule_for(root, cluster.pool, act="tell", act_minutes=None)
+    look(31)
+    keep_job(actor=alice, job=attempt.job, hours=3, reason="reads its data", now=later(32))
+    found = reclaimed_in(lead, team, now=later(33))
+    assert (found.warned, found.jobs, found.kept, found.kept_hours) == (2, 1, 1, 3)
+    assert [one.attempt for one in found.standing] == [attempt]
+    standing = idle_standing(alice, Job.objects.get(pk=attempt.job_id), now=later(33))
+    assert standing.kept.hours == 3 and standing.hours_left == 2
+    assert reclaimed_in(alice, team, now=later(33)) is None

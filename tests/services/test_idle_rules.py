@@ -44,7 +44,7 @@ def test_leads_set_it_for_projects_and_operators_for_pools(
         "project.idle_rule",
         "project.idle_rule",
     ]
-    assert acts[2].after == {"is_on": False}
+    assert acts[2].after == '{"is_on":false}'
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,16 @@ def test_a_trial_says_whom_it_would_have_warned_and_stopped_and_does_nothing(
     assert not IdleRule.objects.exists()
 
 
-def test_a_trial_counts_lines_of_log_as_work_and_needs_all_gpus(cluster, alice, lead, project):
+def test_a_trial_counts_lines_of_log_as_work(cluster, alice, lead, project):
     idle = idling.runs(cluster, alice, project)
     rests(idle, 0, 119)
     scenes.write_log(cluster.node(1), idle, b"one\n", b"two\n", b"three\n", b"four\n", b"five\n")
     for chunk, minute in zip(LogChunk.objects.order_by("pk"), (25, 44, 63, 82, 101), strict=True):
         LogChunk.objects.filter(pk=chunk.pk).update(created_at=later(minute))
     assert tried(lead, project, later(120)).warned == 0
-    LogChunk.objects.all().update(created_at=later(50))
+    LogChunk.objects.all().update(created_at=later(40))
     found = tried(lead, project, later(120))
-    assert (found.warned, found.rows[0].act_at) == (1, later(85))
+    assert (found.warned, found.rows[0].act_at) == (1, later(75))
 
 
 def test_a_trial_reads_hours_too_and_refuses_what_cannot_be(cluster, alice, bob, lead, project):

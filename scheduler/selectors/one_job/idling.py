@@ -83,18 +83,13 @@ class IdleStanding:
     may_keep: bool
 
     @property
-    def act_at(self) -> datetime | None:
-        """When the first thing follows."""
-        return min((one.act_at for one in self.warned if one.act_at), default=None)
-
-    @property
     def sentence(self) -> str:
         """Where it stands, in words."""
         if not self.warned:
             assert self.kept is not None
             kept = self.kept
             return f"{kept.who} needs it until {kept.until:%Y-%m-%d %H:%M} UTC: {kept.reason}"
-        first = next((one for one in self.warned if one.act_at == self.act_at), self.warned[0])
+        first = self.warned[0]
         then = "" if first.act_at is None else f"; {first.done} at {first.act_at:%H:%M} UTC"
         return f"Its GPUs do little: {first.evidence}{then}, by {first.rule}."
 
@@ -128,14 +123,19 @@ def _standing(
     if not found or not may_read_metrics(viewer, job):
         return None
     warned = [_warned(one) for one in found if one["outcome"] == IdleOutcome.OPEN]
+    # What something follows first.
+    warned.sort(key=lambda one: (one.act_at is None, one.act_at or one.warned_at))
     kept = next((one for one in found if one["kept_until"] and one["kept_until"] > now), None)
     if not warned and kept is None:
         return None
     given: dict[int, int] = {}
     for one in found:
         given[one["rule_id"]] = given.get(one["rule_id"], 0) + one["kept_hours"]
-    standing = [one for one in found if one["outcome"] == IdleOutcome.OPEN]
-    left = [one["rule__keep_hours"] - given[one["rule_id"]] for one in standing]
+    # Where nothing stands, of those that are kept.
+    asked = [one for one in found if one["outcome"] == IdleOutcome.OPEN] or [
+        one for one in found if kept is not None and one["kept_until"] == kept["kept_until"]
+    ]
+    left = [one["rule__keep_hours"] - given[one["rule_id"]] for one in asked]
     is_own = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
     return IdleStanding(
         warned=warned,

@@ -63,7 +63,8 @@ def tend_idle_jobs(*, now: datetime) -> int:
         if warning.act_at is not None and warning.act_at <= now:
             acted += _act(warning.pk, by_id[warning.rule_id], now)
     warned = {(one.attempt_id, one.rule_id) for one in still}
-    for rule in by_id.values():
+    # What something follows is told last, and stands above what is only told.
+    for rule in sorted(by_id.values(), key=lambda rule: rule.act != IdleAct.TELL):
         _warn_all(rule, warned, now)
     return acted
 

@@ -48,7 +48,8 @@ class TriedJob:
 class Trial:
     """Of `attempts` that ran long enough, how many would have been warned and then paused or
     stopped, and for how many GPU-seconds they held their GPUs after that; `rows` those that held
-    most, at most MOST_SHOWN. Readings from `exact_since` on are told below the rule's per cent."""
+    most, at most MOST_SHOWN. Readings from before `exact_since`, if it `has_hours`, are told below
+    `site_percent`."""
 
     days: int
     attempts: int
@@ -57,6 +58,8 @@ class Trial:
     freed_gpu_s: int
     rows: Sequence[TriedJob]
     exact_since: datetime
+    has_hours: bool
+    site_percent: int
 
 
 def try_idle_rule(
@@ -85,6 +88,7 @@ def try_idle_rule(
         for pk, pieces in idle.items()
         if (tried := _tried(rows[pk], pieces, breaks.get(pk, ()), terms, now)) is not None
     ]
+    raw_since = now - timedelta(seconds=conf.sample_retention_s)
     found.sort(key=lambda one: (-one.freed_gpu_s, one.act_at is None, one.job))
     return Trial(
         days=days,
@@ -93,7 +97,9 @@ def try_idle_rule(
         acted=sum(one.act_at is not None for one in found),
         freed_gpu_s=sum(one.freed_gpu_s for one in found),
         rows=found[:MOST_SHOWN],
-        exact_since=max(since, now - timedelta(seconds=conf.sample_retention_s)),
+        exact_since=max(since, raw_since),
+        has_hours=raw_since > since,
+        site_percent=load_conf().idle_below_percent,
     )
 
 

@@ -84,7 +84,7 @@ class TriedJobShape(serializers.Serializer[Any]):
 class IdleTrialShape(serializers.Serializer[Any]):
     """Of `attempts` that ran long enough: how many would have been warned, and paused or stopped if
     nobody had answered; `freed_gpu_s` GPU-seconds they held after that. `rows` are those that held
-    most; readings before `exact_since` are told below the site's own per cent."""
+    most; readings from before `exact_since`, if it `has_hours`, are told below `site_percent`."""
 
     days = serializers.IntegerField()
     attempts = serializers.IntegerField()
@@ -92,6 +92,8 @@ class IdleTrialShape(serializers.Serializer[Any]):
     acted = serializers.IntegerField()
     freed_gpu_s = serializers.IntegerField()
     exact_since = serializers.DateTimeField()
+    has_hours = serializers.BooleanField()
+    site_percent = serializers.IntegerField()
     rows = TriedJobShape(many=True)
 
 
