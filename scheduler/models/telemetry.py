@@ -12,10 +12,18 @@ UNKNOWN_USE = -1.0
 KNOWN_USE = models.Q(gpu_percent__gte=0)
 # In per cent: a display or an idle framework may hold a card a little busy.
 WORKS_FROM = 5.0
-# For the idle clock of sessions: nobody is stopped for what is not known.
-MAY_WORK = models.Q(gpu_percent__gte=WORKS_FROM) | ~KNOWN_USE
 # An hour of which every minute is idle, in bits.
 ALL_MINUTES = 2**60 - 1
+
+
+def may_work(below: float) -> models.Q:
+    """Readings that speak for a session or job: a GPU that works, or does not tell. Nobody is
+    stopped for what is not known."""
+    return models.Q(gpu_percent__gte=below) | ~KNOWN_USE
+
+
+# For the idle clock of sessions.
+MAY_WORK = may_work(WORKS_FROM)
 
 
 class DeviceSample(models.Model):

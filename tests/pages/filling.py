@@ -20,6 +20,8 @@ from scheduler.models import (
     DeviceHour,
     GrantNotice,
     HostSample,
+    IdleRule,
+    IdleWarning,
     InvariantCheck,
     Job,
     JobSet,
@@ -141,6 +143,17 @@ def of_jobs(alice: User, project: Project) -> None:
         node=device.node, at=now, cpu_percent=9, memory_used_mib=9, scratch_free_mib=9
     )
     assert OutputFile.objects.exists()
+    of_idle(project, running)
+
+
+def of_idle(project: Project, running: Attempt) -> None:
+    """A rule for GPUs that do little, and a job that was warned by it."""
+    now = timezone.now()
+    rule = IdleRule.objects.create(project=project, is_on=True, act="tell", set_at=now)
+    IdleWarning.objects.create(
+        attempt=running, rule=rule, rule_version=1, warned_at=now, idle_since=now, looked_at=now,
+        below_percent=5, gpus=1, readings=9, highest_percent=1, act="tell",
+    )  # fmt: skip
 
 
 def of_days(root: User) -> None:

@@ -9,20 +9,20 @@ missing speak for the job. Readings of simulated GPUs count: they follow what th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, Max, Min, Q, QuerySet, Value
+from django.db.models import BigIntegerField, Count, Max, Min, QuerySet, Value
 
 from scheduler.models import Allocation, Attempt, DeviceSample, LogChunk, Placement
-from scheduler.models.telemetry import KNOWN_USE
+from scheduler.models.telemetry import may_work
 from scheduler.selectors.books.seconds import EpochSecond
 from scheduler.states import AttemptState
 
-# A reading is missing where a span has none; the last one is stale after as long.
-SPAN_S = 120
+# A reading is missing where a span has none; the last one is stale after STALE_S.
+SPAN_S, STALE_S = 120, 60
 # In MiB: what a driver or an allocator moves on a GPU that computes nothing.
 _MEMORY_RESTS = 64
 
@@ -45,16 +45,11 @@ class _Seen:
     most_mib: int = 0
 
 
-def may_work(below: int) -> Q:
-    """Readings that speak for the job: its GPU works, or does not tell."""
-    return Q(gpu_percent__gte=below) | ~KNOWN_USE
-
-
 def resting_now(attempts: Collection[int], below: int, *, now: datetime) -> set[int]:
     """Those of which no reading of the last moments shows work; cheap, for most of a cluster goes
     no further."""
     lately = DeviceSample.objects.filter(
-        attempt__in=attempts, at__gt=now - timedelta(seconds=SPAN_S), at__lte=now
+        attempt__in=attempts, at__gt=now - timedelta(seconds=STALE_S), at__lte=now
     )
     by_attempt = lately.order_by().values("attempt_id")
     rows = by_attempt.annotate(most=Max("gpu_percent"), least=Min("gpu_percent"))
@@ -62,10 +57,9 @@ def resting_now(attempts: Collection[int], below: int, *, now: datetime) -> set[
 
 
 def proven_idle(
-    attempts: Sequence[Attempt], below: int, *, since: datetime, now: datetime
+    ids: Collection[int], below: int, *, since: datetime, now: datetime
 ) -> dict[int, Evidence]:
     """By attempt the evidence of those that did nothing since then; three statements."""
-    ids = [one.pk for one in attempts]
     if not ids:
         return {}
     held = _held(ids)
@@ -83,11 +77,8 @@ def proven_idle(
     return found
 
 
-def worked_since(
-    attempts: Sequence[Attempt], below: int, *, since: datetime, now: datetime
-) -> set[int]:
+def worked_since(ids: Collection[int], below: int, *, since: datetime, now: datetime) -> set[int]:
     """Those that showed work, or may have: of them no warning stays."""
-    ids = [one.pk for one in attempts]
     if not ids:
         return set()
     readings = DeviceSample.objects.filter(
@@ -97,7 +88,7 @@ def worked_since(
     return busy | _stirred(ids, since)
 
 
-def summed_up(attempt: Attempt, *, since: datetime, now: datetime) -> tuple[int, float]:
+def summed_up(attempt: int, *, since: datetime, now: datetime) -> tuple[int, float]:
     """How many readings there are of an attempt, and the highest use that they tell."""
     readings = DeviceSample.objects.filter(attempt=attempt, at__gt=since, at__lte=now)
     found = readings.aggregate(count=Count("pk"), most=Max("gpu_percent"))

@@ -34,6 +34,8 @@ from scheduler.states import AttemptState, EndReason, IdleAct, IdleOutcome, idle
 _LOOKS_EACH = timedelta(minutes=5)
 # Readings that a node could not send at once come as late as this.
 _LATE = timedelta(minutes=10)
+# Of who asks for a stop.
+_LONGEST_NAME = 150
 _REASONS = {
     IdleAct.PAUSE: (EndReason.IDLE_PAUSED, IdleOutcome.PAUSED),
     IdleAct.STOP: (EndReason.IDLE_STOPPED, IdleOutcome.STOPPED),
@@ -94,14 +96,14 @@ def _close_working(
     left = []
     for rule_id, some in by_rule.items():
         since = min(max(one.warned_at, one.looked_at - _LATE) for one in some)
-        attempts = [one.attempt for one in some]
+        attempts = [one.attempt_id for one in some]
         below = rules[rule_id].below_percent
         working = worked_since(attempts, below, since=since, now=now)
         # Of who was warned later, what came before the warning is no news.
         for one in some:
             is_new = one.attempt_id in working and (
                 one.warned_at <= since
-                or worked_since([one.attempt], below, since=one.warned_at, now=now)
+                or worked_since([one.attempt_id], below, since=one.warned_at, now=now)
             )
             if is_new:
                 _close(one, IdleOutcome.WORKED, now)
@@ -146,20 +148,12 @@ def _warn_all(rule: IdleRule, warned: set[tuple[int, int]], now: datetime) -> No
     )
     whose = Q(job__project=rule.project_id) if rule.project_id else Q(job__pool=rule.pool_id)
     kept = IdleWarning.objects.filter(kept_until__gt=now).values("attempt_id")
-    candidates = {
-        one.pk: one
-        for one in running.filter(whose).exclude(pk__in=kept).order_by("pk")
-        if (one.pk, rule.pk) not in warned
-    }
+    ids = running.filter(whose).exclude(pk__in=kept).order_by("pk").values_list("pk", flat=True)
+    candidates = [pk for pk in ids if (pk, rule.pk) not in warned]
     if not candidates:
         return
     resting = resting_now(candidates, rule.below_percent, now=now)
-    idle = proven_idle(
-        [candidates[pk] for pk in sorted(resting)],
-        rule.below_percent,
-        since=now - window,
-        now=now,
-    )
+    idle = proven_idle(sorted(resting), rule.below_percent, since=now - window, now=now)
     for pk, evidence in idle.items():
         _warn(pk, rule, evidence, now)
 
@@ -211,13 +205,14 @@ def _act(warning_id: int, rule: IdleRule, now: datetime) -> bool:
         return False
     window = timedelta(minutes=rule.warn_minutes)
     below = warning.below_percent
-    if worked_since([attempt], below, since=warning.idle_since, now=now):
+    if worked_since([attempt.pk], below, since=warning.idle_since, now=now):
         return False
-    if attempt.pk not in proven_idle([attempt], below, since=now - window, now=now):
+    if attempt.pk not in proven_idle([attempt.pk], below, since=now - window, now=now):
         return False
     reason, outcome = _REASONS[IdleAct(warning.act)]
     said = {"evidence": _evidence_until(warning, attempt, now), "who": rule.name}
-    stopped = request_stop(attempt=attempt, reason=reason, now=now, who=rule.name, said=said)
+    who = rule.name[:_LONGEST_NAME]
+    stopped = request_stop(attempt=attempt, reason=reason, now=now, who=who, said=said)
     if not stopped:
         return False
     warning.outcome, warning.closed_at = outcome, now
@@ -231,7 +226,7 @@ def _act(warning_id: int, rule: IdleRule, now: datetime) -> bool:
 
 def _evidence_until(warning: IdleWarning, attempt: Attempt, now: datetime) -> str:
     """What is said of the whole time, from what the warning saw until now."""
-    readings, highest = summed_up(attempt, since=warning.idle_since, now=now)
+    readings, highest = summed_up(attempt.pk, since=warning.idle_since, now=now)
     return idle_evidence(
         gpus=warning.gpus,
         below=warning.below_percent,
