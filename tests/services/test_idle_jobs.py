@@ -21,6 +21,7 @@ from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.idling.teams import reclaimed_in
 from scheduler.selectors.one_job.idling import idle_standing
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.idling import ladder
 from scheduler.services.idling.keeping import keep_job
 from scheduler.services.idling.rules import end_idle_rule
 from scheduler.services.jobs import cancel_job
@@ -284,3 +285,14 @@ def test_two_rules_and_one_word_count_one_keep(attempt, lead, alice, root, team,
     standing = idle_standing(alice, Job.objects.get(pk=attempt.job_id), now=later(33))
     assert standing.kept.hours == 3 and standing.hours_left == 2
     assert reclaimed_in(alice, team, now=later(33)) is None
+
+
+def test_two_who_look_at_once_climb_each_rung_once(attempt, lead, project):
+    rule = rule_for(lead, project)
+    for _ in range(2):
+        ladder._warn(attempt.pk, rule, ladder.Evidence(1, 20, 1.0), later(31))
+    (warning,) = warnings_of(attempt.job)
+    assert Notification.objects.filter(kind="job_idle").count() == 1
+    assert watch(32, 45) == 0
+    assert [ladder._act(warning.pk, rule, later(47)) for _ in range(2)] == [True, False]
+    assert kinds(attempt.job).count("stop_requested") == 1
