@@ -33,7 +33,7 @@ from scheduler.services import books, invariants, jobs, telemetry, usage
 from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.idling import ladder
-from scheduler.services.inbox import delivering
+from scheduler.services.inbox import delivering, digesting
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.mailing import ending, sending
@@ -193,15 +193,17 @@ def tend_requests() -> int:
 
 @shared_task
 def send_mails() -> int:
-    """Make mails of notifications, and send those that wait."""
+    """Make mails of notifications, and of those that came together; send those that wait."""
     now = timezone.now()
     notifying.write_mails(now=now)
+    digesting.write_digests(now=now)
     return sending.send_mails(now=now)
 
 
 @shared_task
 def send_webhooks() -> int:
-    """Take up what people were told for the programs that are told it too, and send what waits."""
+    """Take up what people were told for the programs and chats that are told it too, and send what
+    waits."""
     return delivering.deliver(now=timezone.now())
 
 
@@ -211,6 +213,7 @@ def prune_notifications() -> int:
     too."""
     now = timezone.now()
     told = notifying.prune_notifications(now=now) + delivering.prune_deliveries(now=now)
+    told += digesting.prune_waiting(now=now)
     return told + sending.prune_mails(now=now)
 
 

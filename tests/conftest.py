@@ -17,6 +17,7 @@ from accounts.services import create_project, create_team
 from tests import factories
 
 pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing", "tests.longest_first"]
+pytest_plugins += ["tests.receiving"]
 if os.environ.get("TRAINYARD_TEST_NOW"):
     pytest_plugins.append("tests.later")
 

@@ -53,6 +53,7 @@ AREAS = {
     ),
     **dict.fromkeys(
         (
+            "channel",
             "delegation",
             "invitation",
             "member",

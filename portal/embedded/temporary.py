@@ -31,6 +31,7 @@ OWN_RECEIVERS: Mapping[str, str] = MappingProxyType(
         "TRAINYARD_WEBHOOK_NETWORKS": "127.0.0.0/8",
         "TRAINYARD_WEBHOOK_PORTS": "any",
         "TRAINYARD_WEBHOOKS_IN_THE_CLEAR": "true",
+        "TRAINYARD_CHAT_HOSTS": "127.0.0.1,hooks.slack.com",
     }
 )
 

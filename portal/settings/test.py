@@ -40,3 +40,4 @@ STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405 - the static middle
 # Receivers of tests listen on this machine.
 WEBHOOK_NETWORKS = env.networks("", "127.0.0.0/8,::1")
 WEBHOOK_PORTS, WEBHOOKS_IN_THE_CLEAR = None, True
+CHAT_HOSTS = ("hooks.slack.com", ".logic.azure.com", "127.0.0.1", "localhost")

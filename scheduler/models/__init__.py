@@ -43,9 +43,12 @@ from scheduler.models.idling import IdleRule, IdleWarning
 from scheduler.models.inbox import (
     Announcement,
     Delivery,
+    Dialect,
+    NewsHours,
     Notification,
     NotificationChoice,
     NotificationMute,
+    WaitingNews,
     Webhook,
 )
 from scheduler.models.jobs import Job, MeantSecrets, Secret, SubmitKey
@@ -123,6 +126,7 @@ __all__ = [
     "DeviceHour",
     "DeviceSample",
     "DeviceSegment",
+    "Dialect",
     "Enforcement",
     "Grant",
     "GrantNotice",
@@ -143,6 +147,7 @@ __all__ = [
     "LogChunk",
     "MaintenanceWindow",
     "MeantSecrets",
+    "NewsHours",
     "Node",
     "NodeEvent",
     "NodeToken",
@@ -194,6 +199,7 @@ __all__ = [
     "Threshold",
     "UsageEntry",
     "UsageLine",
+    "WaitingNews",
     "Webhook",
     "WhatIf",
 ]

@@ -36,6 +36,14 @@ from scheduler.states.idling import (
     idle_evidence,
     idle_rule_name,
 )
+from scheduler.states.hours import (
+    RHYTHM_WORDS,
+    Hours,
+    MailRhythm,
+    chat_due_at,
+    is_quiet,
+    mail_due_at,
+)
 from scheduler.states.isolation import ISOLATION_WORDS, Isolation, is_enough
 from scheduler.states.moves import (
     ATTEMPT_MOVES,
@@ -53,7 +61,7 @@ from scheduler.states.moves import (
     NodeState,
     Tier,
 )
-from scheduler.states.notices import NOTICE_RULES, NoticeKind, NoticeRule
+from scheduler.states.notices import NOTICE_RULES, TEAM_KINDS, NoticeKind, NoticeRule
 from scheduler.states.privacy import MASK, is_secret_name
 from scheduler.states.requests import (
     DENY_WORDS,
@@ -132,7 +140,9 @@ __all__ = [
     "REQUEST_WORDS",
     "RETRY_PAUSES",
     "REVIEW_STATES",
+    "RHYTHM_WORDS",
     "STATE_OF_STEP",
+    "TEAM_KINDS",
     "TIMES_OUT",
     "TROUBLE_RULES",
     "UNHEARD_NODES",
@@ -148,10 +158,12 @@ __all__ = [
     "FailureClass",
     "Finish",
     "FinishPolicy",
+    "Hours",
     "IdleAct",
     "IdleOutcome",
     "Isolation",
     "JobState",
+    "MailRhythm",
     "NodeState",
     "NoticeKind",
     "NoticeRule",
@@ -164,14 +176,17 @@ __all__ = [
     "Trouble",
     "TroubleRule",
     "WaitReason",
+    "chat_due_at",
     "end_sentence",
     "foresee_finish",
     "idle_evidence",
     "idle_rule_name",
     "is_enough",
+    "is_quiet",
     "is_secret_name",
     "latest_start",
     "loss_sentence",
+    "mail_due_at",
     "moment_words",
     "remedy_of",
     "rule_name",

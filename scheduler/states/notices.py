@@ -124,3 +124,15 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         True,
     ),
 }
+
+# What everybody may read who belongs to the team of a job: these alone go to a team's chat.
+TEAM_KINDS = frozenset(
+    {
+        NoticeKind.JOB_SUCCEEDED,
+        NoticeKind.JOB_FAILED,
+        NoticeKind.JOB_CANCELLED,
+        NoticeKind.JOB_PREEMPTED,
+        NoticeKind.JOB_HELD,
+        NoticeKind.SESSION_IDLE,
+    }
+)

@@ -20,6 +20,7 @@ NOT_RECORDED = {
     "scheduler.services.composing.templates.submit_again": "as submit_job: one's own job",
     "scheduler.services.composing.templates.submit_from_template": "as submit_job: one's own job",
     "scheduler.services.holding.moves.cancel_waiting": "cancel_set records the set as a whole",
+    "scheduler.services.inbox.hours.set_hours": "when one wants to be told oneself",
     "scheduler.services.inbox.sorting.choose_kind": "where one's own notifications arrive",
     "scheduler.services.inbox.sorting.mark_read": "one's own notifications, read",
     "scheduler.services.inbox.sorting.mute": "what one does not want to hear oneself",

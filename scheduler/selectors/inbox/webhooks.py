@@ -10,7 +10,7 @@ from django.db.models import Count, Max, Q, QuerySet
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.models import Delivery, Webhook
+from scheduler.models import Delivery, Dialect, Webhook
 
 _SHOWN = 50
 _MAX_PK = 2**63 - 1
@@ -20,7 +20,7 @@ def visible_webhooks(viewer: User) -> QuerySet[Webhook]:
     """All, each with `sent`, `waiting` and `lost` deliveries and its `last_at`. Raises NotFound."""
     _require(viewer)
     is_open = Q(deliveries__sent_at=None, deliveries__given_up_at=None)
-    return Webhook.objects.annotate(
+    return _signed().annotate(
         sent=Count("deliveries", filter=Q(deliveries__sent_at__isnull=False)),
         waiting=Count("deliveries", filter=is_open & Q(deliveries__isnull=False)),
         lost=Count("deliveries", filter=Q(deliveries__given_up_at__isnull=False)),
@@ -31,7 +31,7 @@ def visible_webhooks(viewer: User) -> QuerySet[Webhook]:
 def get_visible_webhook(viewer: User, pk: int) -> Webhook:
     """Raises NotFound."""
     _require(viewer)
-    found = Webhook.objects.filter(pk=min(pk, _MAX_PK)).first()
+    found = _signed().filter(pk=min(pk, _MAX_PK)).first()
     if found is None:
         raise NotFound("There is no such webhook for you.")
     return found
@@ -40,7 +40,7 @@ def get_visible_webhook(viewer: User, pk: int) -> Webhook:
 def get_visible_delivery(viewer: User, pk: int) -> Delivery:
     """Raises NotFound."""
     _require(viewer)
-    found = Delivery.objects.select_related("webhook").filter(pk=min(pk, _MAX_PK)).first()
+    found = _of_signed().filter(pk=min(pk, _MAX_PK)).first()
     if found is None:
         raise NotFound("There is no such delivery for you.")
     return found
@@ -65,8 +65,18 @@ def deliveries_of(
 ) -> QuerySet[Delivery]:
     """Of all webhooks or of one. Raises NotFound."""
     _require(viewer)
-    rows = Delivery.objects.filter(created_at__lte=now).select_related("webhook")
+    rows = _of_signed().filter(created_at__lte=now)
     return rows if webhook is None else rows.filter(webhook=webhook)
+
+
+def _signed() -> QuerySet[Webhook]:
+    """Without the channels of people and teams, which are nobody else's."""
+    return Webhook.objects.filter(dialect=Dialect.SIGNED)
+
+
+def _of_signed() -> QuerySet[Delivery]:
+    rows = Delivery.objects.filter(webhook__dialect=Dialect.SIGNED)
+    return rows.select_related("webhook")
 
 
 def _require(viewer: User) -> None:

@@ -1,4 +1,5 @@
-"""Carrying news to webhooks: looked up and sent by a task, so that telling people costs no more.
+"""Carrying news to webhooks and chats: looked up and sent by a task, so that telling people costs
+no more.
 
 Each delivery is sent until it is answered with 2xx, later and later, and then given up. A crash
 between sending and noting it sends that one twice: receivers tell by `X-Trainyard-Delivery`.
@@ -18,7 +19,9 @@ from http.client import HTTPException
 from django.db.models import Max, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
-from scheduler.models import Delivery, Webhook
+from scheduler.models import Delivery, Dialect, Webhook
+from scheduler.services.inbox.chat.gathering import take_up_channels, write_messages
+from scheduler.services.inbox.chat.trying import post_to, trouble_of
 from scheduler.services.inbox.reaching import post
 from scheduler.services.inbox.taking_up import take_up
 from scheduler.services.inbox.webhooks import place_of
@@ -46,12 +49,21 @@ class _Became(Enum):
 
 def deliver(*, now: datetime) -> int:
     """Take up what was told since, then send what is due; how many were sent."""
-    for hook in Webhook.objects.filter(paused_at=None):
+    signed = Q(webhook__dialect=Dialect.SIGNED)
+    for hook in Webhook.objects.filter(dialect=Dialect.SIGNED, paused_at=None):
         take_up(hook, now)
+    take_up_channels(now=now)
+    write_messages(now=now)
     due = Delivery.objects.filter(
         sent_at=None, given_up_at=None, not_before__lte=now, webhook__paused_at=None
     )
     due.filter(not_before__lt=now - DUE_FOR).update(given_up_at=now)
+    chats = due.exclude(signed).exclude(webhook__person__is_active=False)
+    # Chats are anybody's: they have time of their own, so that they cost the others none.
+    return _carry(due.filter(signed), now) + _carry(chats, now)
+
+
+def _carry(due: QuerySet[Delivery], now: datetime) -> int:
     sent, until = 0, time.monotonic() + _AT_MOST_S
     refusals = Counter[int]()
     for pk, address in in_turn(due):
@@ -110,6 +122,8 @@ def _send(pk: int, now: datetime) -> _Became:
         became = _Became.SENT if 200 <= status < 300 else _Became.REFUSED
     except (OSError, HTTPException, Unsealable, ValueError) as error:
         trouble = (str(error) or type(error).__name__)[:200]
+        if row.webhook.dialect != Dialect.SIGNED:
+            trouble = trouble_of(error)
         if isinstance(error, ConnectionResetError | BrokenPipeError | HTTPException):
             # It is there and hung up without letting us wait: as quick as an answer.
             became = _Became.REFUSED
@@ -126,6 +140,8 @@ def _send(pk: int, now: datetime) -> _Became:
 def _post(row: Delivery, at_s: int) -> int:
     """The status of the answer; nothing of it is read, and no redirect is followed."""
     url, body = row.webhook.url, row.body.encode()
+    if row.webhook.dialect != Dialect.SIGNED:
+        return post_to(row.webhook, body)
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Trainyard",

@@ -1,4 +1,4 @@
-"""Notifications become mails for those who want them so; and old ones go."""
+"""Notifications become mails for those who want them so, or wait for the next mail; old ones go."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from django.db.models import Q
 
 from accounts.models import User, UserKind
 from scheduler.conf import load_conf
-from scheduler.models import Notification, NotificationChoice, NotificationMute, OutboundMail
-from scheduler.states import NOTICE_RULES, NoticeKind
+from scheduler.models import (
+    Notification,
+    NotificationChoice,
+    NotificationMute,
+    OutboundMail,
+    WaitingNews,
+)
+from scheduler.services.inbox.hours import hours_of
+from scheduler.states import NOTICE_RULES, Hours, NoticeKind, mail_due_at
 
 BATCH = 500
 _PRUNED_AT_ONCE = 5_000
@@ -33,7 +40,8 @@ def wants_mail(people: set[int], kind: NoticeKind, subject: str) -> set[int]:
 
 
 def write_mails(*, now: datetime) -> int:
-    """A mail for each notification not looked at yet whose person wants one; returns how many.
+    """A mail for each notification not looked at yet whose person wants one; returns how many. What
+    waits by the person's hours goes into a later mail (`digesting.py`).
 
     Two tasks at once write each mail once: its key is the notification's.
     """
@@ -61,16 +69,28 @@ def _write_some(now: datetime) -> int | None:
     )
     reachable = User.objects.filter(pk__in=people, is_active=True, kind=UserKind.PERSON)
     reachable_ids = set(reachable.exclude(email="").values_list("pk", flat=True))
-    mails = [
-        _mail_of(row, now)
-        for row in rows
-        if row.person_id in reachable_ids
-        and (row.person_id, row.subject) not in muted
-        and choices.get((row.person_id, row.kind), NOTICE_RULES[NoticeKind(row.kind)].by_mail)
-    ]
+    hours = hours_of(people)
+    mails, later = [], []
+    for row in rows:
+        usual = NOTICE_RULES[NoticeKind(row.kind)].by_mail
+        is_wanted = choices.get((row.person_id, row.kind), usual)
+        if not is_wanted or row.person_id not in reachable_ids:
+            continue
+        if (row.person_id, row.subject) in muted:
+            continue
+        due_at = mail_due_at(hours.get(row.person_id, Hours()), row.kind, now)
+        if due_at > now:
+            later.append(_later(row, due_at))
+        else:
+            mails.append(_mail_of(row, now))
     OutboundMail.objects.bulk_create(mails, ignore_conflicts=True)
+    WaitingNews.objects.bulk_create(later, ignore_conflicts=True)
     Notification.objects.filter(pk__in=[row.pk for row in rows]).update(mailed_at=now)
     return len(mails)
+
+
+def _later(row: Notification, due_at: datetime) -> WaitingNews:
+    return WaitingNews(person_id=row.person_id, notification_id=row.pk, key=row.key, due_at=due_at)
 
 
 def _mail_of(row: Notification, now: datetime) -> OutboundMail:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
 from accounts.services.audit import record
-from scheduler.models import Delivery, Webhook
+from scheduler.models import Delivery, Dialect, Webhook
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.inbox.reaching import problem_of
 from scheduler.services.inbox.taking_up import since_now, take_up
@@ -37,9 +38,9 @@ def add_webhook(
         raise Invalid(problem, field="url")
     _check_kinds(kinds)
     is_told = Conflict("This address is told already.", field="url")
-    if Webhook.objects.filter(url=url).exists():
+    if _signed().filter(url=url).exists():
         raise is_told
-    if Webhook.objects.count() >= MOST:
+    if _signed().count() >= MOST:
         raise Conflict(f"There are {MOST} webhooks already; remove one first.")
     secret = secrets.token_urlsafe(32)
     row = Webhook(
@@ -134,6 +135,11 @@ def send_again(*, actor: User, delivery: Delivery, now: datetime | None = None) 
     row.save(update_fields=["tries", "sent_at", "given_up_at", "not_before"])
     record(actor, "policy.send_again", row.webhook, after={"delivery": row.pk}, now=now)
     return row
+
+
+def _signed() -> QuerySet[Webhook]:
+    """Without the channels of people and teams."""
+    return Webhook.objects.filter(dialect=Dialect.SIGNED)
 
 
 def place_of(url: str) -> str:

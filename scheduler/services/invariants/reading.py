@@ -207,13 +207,14 @@ def held_now() -> Rows:
 def outbox(since: datetime | None) -> Iterator[Rows]:
     """Mails and calls that wait, or are from since then; those of webhooks that rest do not.
 
-    Nor mails to who has no address or is gone: they are given up at once, and rightly so; nor calls
+    Nor what goes to who has no address or is gone, which is given up, and rightly so; nor calls
     that were due for days while their receiver did not answer.
     """
     mails, calls = OutboundMail.objects.order_by("pk"), Delivery.objects.order_by("pk")
     nobody = Q(person__is_active=False) | Q(person__email="")
     mails = mails.exclude(nobody, given_up_at__isnull=False, tries=0)
     calls = calls.filter(Q(webhook__paused_at__isnull=True) | Q(sent_at__isnull=False))
+    calls = calls.exclude(webhook__person__is_active=False)
     calls = calls.exclude(tries=0, given_up_at__gte=F("not_before") + DUE_FOR)
     if since is not None:
         waits = Q(sent_at__isnull=True, given_up_at__isnull=True)

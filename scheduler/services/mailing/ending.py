@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from accounts.models import User
 from scheduler.models import GrantNotice, OutboundMail, QuotaRequest, Session
+from scheduler.services.inbox.hours import whose_mail_waits
 from scheduler.services.inbox.mailing import wants_mail
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.requesting.rights import asks, deciders
@@ -145,11 +146,15 @@ def _digest(person: int, found: Sequence[tuple[Ending, bool]], now: datetime) ->
     with transaction.atomic():
         if OutboundMail.objects.filter(key=key).exists():
             return False
-        tell([_news(person, one) for one, is_theirs in found if is_theirs], now=now)
+        later = bool(whose_mail_waits({person}, NoticeKind.REQUEST_DECIDED, now))
+        news = [_news(person, one, is_mailed=not later) for one, is_theirs in found if is_theirs]
+        tell(news, now=now)
         mailed = [
             pair
             for pair in found
-            if wants_mail({person}, NoticeKind.REQUEST_DECIDED, _about(pair[0].request))
+            # Of what only concerns a session nothing is told but by mail.
+            if not (later and pair[1])
+            and wants_mail({person}, NoticeKind.REQUEST_DECIDED, _about(pair[0].request))
         ]
         if mailed:
             _mail(key, person, mailed, now)
@@ -164,7 +169,7 @@ def _about(request: QuotaRequest) -> str:
     return f"request:{request.pk}"
 
 
-def _news(person: int, one: Ending) -> News:
+def _news(person: int, one: Ending, *, is_mailed: bool) -> News:
     return News(
         person_id=person,
         kind=NoticeKind.REQUEST_DECIDED,
@@ -173,7 +178,7 @@ def _news(person: int, one: Ending) -> News:
         text=f"Until {one.until:%Y-%m-%d %H:%M} UTC. {_AFTERWARDS}",
         path=f"/requests/{one.request.pk}/",
         key=f"request:{one.request.pk}:ends:{one.days}",
-        is_mailed=True,
+        is_mailed=is_mailed,
     )
 
 

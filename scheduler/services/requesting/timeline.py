@@ -10,6 +10,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
+from scheduler.services.inbox.hours import whose_mail_waits
 from scheduler.services.inbox.mailing import wants_mail
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.requesting.rights import (
@@ -81,9 +82,12 @@ def mail(
     now: datetime,
 ) -> None:
     """Tell each of these people, unless this was told before: in the inbox, with `said` as its
-    text, and by a mail that a task sends, unless they want none of this kind or of this request.
+    text, and by a mail that a task sends, unless they want none of this kind or of this request, or
+    want it later with others.
     """
     told, about = sorted(set(people)), f"request:{request.pk}"
+    mailed = wants_mail(set(told), kind, about)
+    later = whose_mail_waits(mailed, kind, now)
     tell(
         [
             News(
@@ -94,7 +98,7 @@ def mail(
                 text=said,
                 path=f"/requests/{request.pk}/",
                 key=key,
-                is_mailed=True,
+                is_mailed=person not in later,
             )
             for person in told
         ],
@@ -110,7 +114,7 @@ def mail(
                 created_at=now,
                 not_before=now,
             )
-            for person in sorted(wants_mail(set(told), kind, about))
+            for person in sorted(mailed - later)
         ],
         ignore_conflicts=True,
     )
