@@ -23,7 +23,18 @@ from portal.cli.idling.keep import keep
 from portal.cli.kept import outputs
 from portal.cli.kept.patch import patch
 from portal.cli.output import print_failure
-from portal.cli.people import audit, deputies, quota, roles, secrets, teams, usage, webhooks
+from portal.cli.people import (
+    audit,
+    channels,
+    deputies,
+    hours,
+    quota,
+    roles,
+    secrets,
+    teams,
+    usage,
+    webhooks,
+)
 from portal.cli.requesting import cancels, requests, rules
 from portal.cli.sessions import sessions
 
@@ -60,6 +71,7 @@ for command in (
     audit.audit,
     quota.quota,
     usage.usage,
+    hours.hours,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
@@ -79,6 +91,7 @@ app.add_typer(cancels.app, name="cancels")
 requests.app.add_typer(rules.app, name="rules")
 app.add_typer(requests.app, name="requests")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(channels.app, name="channels")
 
 
 def run(words: Sequence[str]) -> int:

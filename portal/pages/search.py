@@ -93,6 +93,8 @@ PLACES = (
     Place("Notifications", "notifications:list", "bell", "inbox news mail alerts", key="g i"),
     Place("Announcements", "announcements:list", "info", "banner tell all", "operate_cluster"),
     Place("Notification settings", "notification_settings", "bell", "mail mute opt in"),
+    Place("Chats", "channels:list", "bell", "slack mattermost teams rocket channel webhook"),
+    Place("Quiet hours", "notification_hours", "bell", "digest daily weekly mail night urgent"),
     Place("Scope", "scope", "team", "narrow only team project switch filter", key="g s"),
     Place("API tokens", "tokens:list", "key", "secret cli access"),
     Place("Profile", "profile", "team", "name theme dark light appearance keys settings"),

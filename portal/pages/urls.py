@@ -24,7 +24,8 @@ from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
 from portal.pages.finance.urls import finance_urls
 from portal.pages.idling import keeping as idle_keeping
-from portal.pages.inbox import announcements, notifications
+from portal.pages.inbox import announcements, channels, notifications
+from portal.pages.inbox.hours import notification_hours
 from portal.pages.kept import outputs
 from portal.pages.listing.columns import columns_keep
 from portal.pages.listing.marked import jobs_marked
@@ -155,6 +156,11 @@ notification_urls = [
     path("read/", notifications.notification_read, name="read"),
     path("mute/", notifications.notification_mute, name="mute"),
 ]
+channel_urls = [
+    path("", channels.channel_list, name="list"),
+    path("<int:pk>/", channels.channel_detail, name="detail"),
+    path("<int:pk>/<slug:act>/", channels.channel_act, name="act"),
+]
 webhook_urls = [
     path("", webhooks.webhook_list, name="list"),
     path("<int:pk>/<slug:act>/", webhooks.webhook_act, name="act"),
@@ -233,6 +239,8 @@ urlpatterns = [
         notifications.notification_settings,
         name="notification_settings",
     ),
+    path("settings/notifications/when/", notification_hours, name="notification_hours"),
+    path("settings/channels/", include((channel_urls, "channels"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", settings.keys, name="keys"),

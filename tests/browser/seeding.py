@@ -49,6 +49,7 @@ def furnish(stack: LiveStack) -> dict[str, int | str]:
         "scenario": replay(stack),
         "asset": buy(stack),
         "secret": invite(stack),
+        "channel": chat(stack),
     }
 
 
@@ -140,6 +141,13 @@ def invite(stack: LiveStack) -> str:
     """The secret of an invitation that nobody has accepted; shown once, on the page of its lead."""
     form = {"invite-email": "new@example.org", "invite-role": "member"}
     return _found(r"/invitations/([\w-]+)/", _sent(stack, "lena", "/teams/vision/invite/", form))
+
+
+def chat(stack: LiveStack) -> int:
+    """A channel of alice's own, where nobody listens."""
+    sent = {"dialect": "slack", "url": "http://127.0.0.1:9/hook", "name": "my room"}
+    with stack.api("alice") as api:
+        return int(api.post("/channels/", json=sent).raise_for_status().json()["id"])
 
 
 def _found(pattern: str, page: str) -> str:

@@ -38,11 +38,12 @@ from scheduler.models import (
     TemplateUse,
     TemplateVersion,
     Threshold,
+    WaitingNews,
 )
 from scheduler.services.bookings.headroom import set_headroom
 from scheduler.services.books.disputing import dispute_statement
 from scheduler.services.books.months.restating import preview_price
-from scheduler.services.inbox import choose_kind, mute
+from scheduler.services.inbox import choose_kind, mute, set_hours
 from scheduler.services.jobs import submit_job
 from scheduler.services.kept.pruning import set_retention
 from scheduler.services.kept.reports import ask_report_file
@@ -108,6 +109,8 @@ def of_people(people: dict[str, User], things: dict[str, Any], project: Project)
     assert told is not None
     mute(actor=alice, subject=told.subject)
     choose_kind(actor=alice, kind=told.kind, in_inbox=True, by_mail=False)
+    set_hours(actor=alice, mail="daily", now=timezone.now())
+    WaitingNews.objects.create(person=alice, notification=told, key=told.key, due_at=timezone.now())
     EmailAddress.objects.create(user=alice, email="alice@example.org", verified=True, primary=True)
     asked = QuotaRequest.objects.get(pk=things["asked"])
     ask_whatif(actor=people["lead"], request=asked)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from tests.pages import operating, seconded, starting
+from tests.pages import operating, seconded, starting, telling
 from tests.pages.billed import ROWS as BILLED
 from tests.pages.rows import Row
 from tests.pages.rows import get as _get
@@ -66,6 +66,7 @@ ROWS: tuple[Row, ...] = (
     _post("jobs:release", _MOVES, "held", reason="x"),
     *(Row(*one) for one in (*starting.ROWS, *seconded.ROWS)),
     *operating.ROWS,
+    *telling.ROWS,
     _get("sessions:list", _ALL),
     _get("sessions:new", _ALL),
     _get("sessions:detail", _SEES, "session"),
@@ -273,11 +274,6 @@ ROWS: tuple[Row, ...] = (
     _post("announcements:end", "404 404 404 404 302 404 302", "announcement"),
     _post("views:save", _SELF, table="jobs", name="Mine", query="q=user%3Ame"),
     _post("views:change", "302 404 404 404 404 404 404", "saved_view", action="default"),
-    _get("notifications:list", _ALL),
-    _post("notifications:read", _SELF),
-    _post("notifications:mute", _SELF, subject="job:1", again="yes"),
-    _get("notification_settings", _ALL),
-    _post("notification_settings", _SELF),
     _get("profile", _ALL),
     _post("profile", _SELF, display_name="Somebody"),
     _post("theme", _SELF, theme="dark", next="/help/"),

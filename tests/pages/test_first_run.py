@@ -37,6 +37,7 @@ LISTS = (
     "approvals",
     "notifications:list",
     "announcements:list",
+    "channels:list",
     "webhooks:list",
     "tokens:list",
     "secrets:list",

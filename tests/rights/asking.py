@@ -37,6 +37,7 @@ _API_WORDS = {
     "<slug:project>": "project",
     "<int:other>": "queued",
     "outputs/<int:number>": "output",
+    "channels/<int:pk>": "channel",
     "attempts/<int:number>": "attempt",
     "finance/charging/<str:month>": "month",
 }

@@ -111,6 +111,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "404 404 404 404 404 200 404",
         "404 404 404 404 404 200 404",
     ),
+    # Whose it is.
+    "own": (
+        "200 404 404 404 404 404 404",
+        "404 404 404 404 404 404 404",
+    ),
     # Nothing was billed in this world, so nobody finds it.
     "nothing_there": (
         "404 404 404 404 404 404 404",

@@ -30,6 +30,7 @@ from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting, scenes
 from tests.composing import make_template
 from tests.factories import member, person
+from tests.pages.telling import channel_of
 from tests.pages.yard import book_soon
 from tests.seconding import waiting_cancel
 
@@ -137,6 +138,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "pool": pool.name,
         "node": node.name,
         "team": team.slug,
+        "channel": channel_of(somebody).pk,
         "somebody": f"of-{team.slug}",
         "template": make_template(lead, team),
         "project": project.slug,

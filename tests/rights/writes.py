@@ -294,6 +294,11 @@ WRITES: Final[dict[str, str]] = {
     "post notifications/read/": "everybody",
     "post notifications/mute/": "nothing_there",
     "post notifications/settings/": "everybody",
+    "post notifications/hours/": "everybody",
+    "post channels/": "everybody",
+    "post channels/<int:pk>/": "own",
+    "delete channels/<int:pk>/": "own",
+    "post channels/<int:pk>/test/": "own",
     "post tokens/": "everybody",
     "delete tokens/<int:pk>/": "own",
 }

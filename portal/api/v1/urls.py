@@ -23,13 +23,11 @@ from portal.api.v1.finance import costs, exports, months, reports, spending, ter
 from portal.api.v1.idling.urls import idle_urls
 from portal.api.v1.organisation import (
     audit,
-    notifications,
     retention,
     roles,
     secrets,
     users,
     views,
-    webhooks,
 )
 from portal.api.v1.organisation.cluster_urls import cluster_urls
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
@@ -58,6 +56,7 @@ from portal.api.v1.rules import (
     windows,
 )
 from portal.api.v1.sessions import sessions
+from portal.api.v1.telling.urls import telling_urls
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -124,22 +123,7 @@ urlpatterns: list[URLPattern] = [
     path("sessions/<int:pk>/keep/", sessions.SessionKeep.as_view(), name="session_keep"),
     path("secrets/", secrets.SecretList.as_view(), name="secrets"),
     path("secrets/<int:pk>/", secrets.SecretByNumber.as_view(), name="secret"),
-    path("notifications/", notifications.Notifications.as_view(), name="notifications"),
-    path("notifications/read/", notifications.MarkRead.as_view(), name="notifications_read"),
-    path("notifications/mute/", notifications.Mute.as_view(), name="notifications_mute"),
-    path(
-        "notifications/settings/",
-        notifications.Settings.as_view(),
-        name="notifications_settings",
-    ),
-    path("webhooks/", webhooks.WebhookList.as_view(), name="webhooks"),
-    path("webhooks/<int:pk>/", webhooks.WebhookByNumber.as_view(), name="webhook"),
-    path("webhooks/deliveries/", webhooks.DeliveryList.as_view(), name="deliveries"),
-    path(
-        "webhooks/deliveries/<int:pk>/again/",
-        webhooks.DeliveryAgain.as_view(),
-        name="delivery_again",
-    ),
+    *telling_urls,
     path("views/", views.ViewList.as_view(), name="views"),
     path("views/<int:pk>/", views.ViewByNumber.as_view(), name="view"),
     *cluster_urls,

@@ -13,6 +13,7 @@ from portal.bench.figures import POOL, tell
 from scheduler.models import Pool
 from scheduler.services.books import propose_asset
 from scheduler.services.composing.templates import create_template
+from scheduler.services.inbox import add_channel
 from scheduler.services.jobs import submit_job
 from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.simulating.scenarios import ask_scenario, simulate_scenarios
@@ -23,8 +24,8 @@ _REPLAYED_HOURS = 24
 
 
 def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
-    """An array that somebody else wants to end, a session, a template, a purchase and a scenario
-    that waits for its replay."""
+    """An array that somebody else wants to end, a session, a template, a purchase, a scenario that
+    waits for its replay, and a chat of each."""
     plain = {"project": project.path, "pool": POOL, "memory": "1GiB", "time_limit": "2h"}
     # One task more than one person may end alone.
     tasks = f"1-{ALONE_AT_MOST + 1}"
@@ -49,6 +50,8 @@ def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
         months=48,
     )
     ask_scenario(actor=root, pool=pool, hours=_REPLAYED_HOURS, changes=["policy=shortest"])
+    for person in (root, user):
+        add_channel(actor=person, url="https://hooks.slack.com/services/x", dialect="slack")
 
 
 def replay_waiting() -> None:

@@ -56,6 +56,9 @@ def numbers_for(route: str, person: User) -> dict[str, Any]:
     space = route.partition(":")[0]
     if route in _PLAIN:
         return {}
+    if route == "channels:detail":
+        mine = "SELECT MIN(id) FROM scheduler_webhook WHERE person_id = %s"
+        return _named("pk", _one(mine, person.pk))
     if route in _FIRST:
         key = "job_id" if route == "sessions:detail" else "id"
         return _named("pk", _one(f"SELECT MIN({key}) FROM scheduler_{_FIRST[route]}"))  # noqa: S608

@@ -45,8 +45,8 @@ def set_hours(
     """What is None stays; `quiet`: from and until, or () for never. What waits already waits as is
     chosen now. Raises Invalid.
     """
-    row = NewsHours.objects.select_for_update().filter(person=actor).first()
-    row = row or NewsHours(person=actor)
+    made, _ = NewsHours.objects.get_or_create(person=actor)
+    row = NewsHours.objects.select_for_update().get(pk=made.pk)
     if mail is not None:
         if mail not in set(MailRhythm):
             raise Invalid(f"Choose from {', '.join(MailRhythm)}.", field="mail")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from django.db import transaction
+from django.db import models, transaction
 from django.utils import timezone
 
 from accounts.models import Team, User
@@ -56,8 +56,9 @@ def add_channel(
         raise Invalid(problem, field="url")
     _check_kinds(kinds, team)
     # One at a time for each owner, so that their number and addresses are looked at in turn.
-    whose: Team | User = team or actor
-    type(whose)._default_manager.select_for_update(no_key=True).get(pk=whose.pk)
+    owners: type[models.Model] = Team if team else User
+    owner = owners._default_manager.filter(pk=team.pk if team else actor.pk)
+    owner.select_for_update(no_key=True).get()
     mine = Webhook.objects.filter(team=team) if team else Webhook.objects.filter(person=actor)
     most = MOST_OF_A_TEAM if team else MOST_OWN
     others = list(mine)

@@ -1,0 +1,1 @@
+"""Where and when people and teams are told what happens."""
