@@ -14,6 +14,7 @@ from scheduler.models import (
     CycleRecord,
     Delivery,
     Device,
+    Dialect,
     InvariantCheck,
     Job,
     Node,
@@ -97,7 +98,10 @@ def read_lags(*, now: datetime) -> Lags:
 
 def _figures() -> dict[str, Subquery]:
     unsent: dict[str, Any] = {"sent_at__isnull": True, "given_up_at__isnull": True}
-    going = Delivery.objects.filter(**unsent, webhook__paused_at__isnull=True)
+    # Not people's own chats: one that is wrong is its owner's affair and no alarm.
+    going = Delivery.objects.filter(
+        **unsent, webhook__paused_at__isnull=True, webhook__dialect=Dialect.SIGNED
+    )
     logs = Placement.objects.filter(
         attempt__state__in=LIVE_ATTEMPT_STATES, log_expected__gt=F("log_size")
     )

@@ -13,7 +13,7 @@ from portal.bench.figures import POOL, tell
 from scheduler.models import Pool
 from scheduler.services.books import propose_asset
 from scheduler.services.composing.templates import create_template
-from scheduler.services.inbox import add_channel
+from scheduler.services.inbox import add_channel, change_channel
 from scheduler.services.jobs import submit_job
 from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.simulating.scenarios import ask_scenario, simulate_scenarios
@@ -51,7 +51,9 @@ def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
     )
     ask_scenario(actor=root, pool=pool, hours=_REPLAYED_HOURS, changes=["policy=shortest"])
     for person in (root, user):
-        add_channel(actor=person, url="https://hooks.slack.com/services/x", dialect="slack")
+        chat = add_channel(actor=person, url="https://hooks.slack.com/services/x", dialect="slack")
+        # Nobody out there is to be called.
+        change_channel(actor=person, channel=chat, is_paused=True)
 
 
 def replay_waiting() -> None:

@@ -93,5 +93,5 @@ def notification_hours(request: HttpRequest) -> HttpResponseBase:
         else:
             messages.success(request, "Saved.")
             return redirect("notification_hours")
-    context = {"form": form, "is_quiet_now": bool(chosen) and is_quiet(chosen, now)}
+    context = {"form": form, "is_quiet_now": chosen is not None and is_quiet(chosen, now)}
     return render(request, "inbox/hours.html", context, status=422 if form.errors else 200)
