@@ -7,9 +7,9 @@ from datetime import UTC, datetime, time
 import pytest
 from django.core import mail
 
-from scheduler.models import OutboundMail, WaitingNews
+from scheduler.models import NewsHours, OutboundMail, WaitingNews
 from scheduler.services.errors import Invalid
-from scheduler.services.inbox import News, choose_kind, set_hours, tell
+from scheduler.services.inbox import News, choose_kind, mute, set_hours, tell
 from scheduler.services.inbox.digesting import write_digests
 from scheduler.services.inbox.mailing import write_mails
 from scheduler.services.mailing.sending import send_mails
@@ -143,6 +143,19 @@ class TestDigests:
         assert "Waits for you to decide (1)" in letter.body
         assert f"/requests/{request.pk}/" in letter.body
         assert f"/requests/{other.pk}/" not in letter.body
+
+    def test_what_was_muted_meanwhile_is_left_out_and_a_zone_that_is_gone_keeps_nothing(
+        self, alice
+    ):
+        choose_kind(actor=alice, kind="job_failed", in_inbox=True, by_mail=True)
+        set_hours(actor=alice, mail="daily", now=at(0))
+        NewsHours.objects.update(zone="Gone/Away")
+        told(alice, "first")
+        told(alice, "second", subject="job:2")
+        assert self.look(5) == 0
+        mute(actor=alice, subject="job:2", now=at(6))
+        assert self.look(86_400) == 1
+        assert "first" in mail.outbox[-1].body and "second" not in mail.outbox[-1].body
 
     def test_urgent_kinds_come_by_themselves(self, alice, lead, project):
         set_hours(actor=lead, mail="daily", urgent=["request_waiting"], now=at(0))

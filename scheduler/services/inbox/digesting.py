@@ -21,6 +21,7 @@ from scheduler.models import (
     Job,
     JobSet,
     Notification,
+    NotificationMute,
     OutboundMail,
     QuotaRequest,
     UsageEntry,
@@ -73,9 +74,11 @@ def _write_some(now: datetime) -> int | None:
     rows = due.filter(person__in=set(people)).select_for_update(of=("self",))
     mine: dict[int, list[Notification]] = {}
     last, taken = {}, []
+    mutes = NotificationMute.objects.filter(person__in=set(people))
+    muted = set(mutes.values_list("person_id", "subject"))
     for row in rows.select_related("notification").order_by("id"):
         taken.append(row.pk)
-        if row.person_id is not None:
+        if row.person_id is not None and (row.person_id, row.notification.subject) not in muted:
             mine.setdefault(row.person_id, []).append(row.notification)
             last[row.person_id] = row.pk
     reachable = User.objects.filter(pk__in=mine, is_active=True, kind=UserKind.PERSON)

@@ -23,12 +23,10 @@ def hours_of(people: Any) -> Mapping[int, Hours]:
     return {row.person_id: row.chosen for row in NewsHours.objects.filter(person__in=people)}
 
 
-def whose_mail_waits(
-    people: set[int], kind: NoticeKind, now: datetime, hours: Mapping[int, Hours] | None = None
-) -> set[int]:
+def whose_mail_waits(people: set[int], kind: NoticeKind, now: datetime) -> set[int]:
     """Those of these people whose mail of this kind goes into a later one; one query."""
-    known = hours_of(people) if hours is None else hours
-    return {one for one in people if one in known and mail_due_at(known[one], kind, now) > now}
+    known = hours_of(people)
+    return {one for one, hours in known.items() if mail_due_at(hours, kind, now) > now}
 
 
 @transaction.atomic
