@@ -55,17 +55,7 @@ def add_channel(
     if problem := problem_of_chat(url):
         raise Invalid(problem, field="url")
     _check_kinds(kinds, team)
-    # One at a time for each owner, so that their number and addresses are looked at in turn.
-    owners: type[models.Model] = Team if team else User
-    owner = owners._default_manager.filter(pk=team.pk if team else actor.pk)
-    owner.select_for_update(no_key=True).get()
-    mine = Webhook.objects.filter(team=team) if team else Webhook.objects.filter(person=actor)
-    most = MOST_OF_A_TEAM if team else MOST_OWN
-    others = list(mine)
-    if len(others) >= most:
-        raise Conflict(f"There are {most} channels already; remove one first.")
-    if any(_is_at(one, url) for one in others):
-        raise Conflict("This address is told already.", field="url")
+    _check_others(actor, team, url)
     row = Webhook.objects.create(
         url=shown_part(url),
         dialect=dialect,
@@ -136,6 +126,20 @@ def check_may(actor: User, team: Team | None) -> None:
     """Raises Forbidden. One's own are found by nobody else."""
     if team is not None and not can(actor, "manage_team", team):
         raise Forbidden("Only a lead of the team sets up its channels.")
+
+
+def _check_others(actor: User, team: Team | None, url: str) -> None:
+    """Raises Conflict. One at a time for each owner, so that their number and addresses are looked
+    at in turn."""
+    owners: type[models.Model] = Team if team else User
+    owner = owners._default_manager.filter(pk=team.pk if team else actor.pk)
+    owner.select_for_update(no_key=True).get()
+    mine = Webhook.objects.filter(team=team) if team else Webhook.objects.filter(person=actor)
+    most, others = MOST_OF_A_TEAM if team else MOST_OWN, list(mine)
+    if len(others) >= most:
+        raise Conflict(f"There are {most} channels already; remove one first.")
+    if any(_is_at(one, url) for one in others):
+        raise Conflict("This address is told already.", field="url")
 
 
 def _note(actor: User, verb: str, row: Webhook, **more: object) -> None:
