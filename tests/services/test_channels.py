@@ -107,6 +107,15 @@ class TestPersonal:
         assert deliver(now=at(3601)) == 1
         assert texts(receiver)[1].startswith("2 pieces of news")
 
+    def test_what_is_muted_in_the_night_is_not_told_in_the_morning(self, alice, receiver):
+        add_channel(actor=alice, url=receiver.url, dialect="slack", now=at(0))
+        set_hours(actor=alice, quiet=(time(11), time(13)), now=at(0))
+        told(alice)
+        assert deliver(now=at(5)) == 0
+        mute(actor=alice, subject="job:1", now=at(6))
+        assert deliver(now=at(3601)) == 0 and not receiver.got
+        assert not WaitingNews.objects.filter(taken_at=None).exists()
+
     def test_who_ends_the_quiet_is_told_at_once(self, alice, receiver):
         add_channel(actor=alice, url=receiver.url, dialect="slack", now=at(0))
         set_hours(actor=alice, quiet=(time(11), time(13)), now=at(0))

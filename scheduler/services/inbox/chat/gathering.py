@@ -82,8 +82,7 @@ def _pairs(
         owners = of_team if channel.team_id else of_person
         owners.setdefault(channel.team_id or channel.person_id, []).append(channel)
     teams = _teams_of(rows) if of_team else {}
-    mutes = NotificationMute.objects.filter(person__in=people)
-    muted = set(mutes.values_list("person_id", "subject"))
+    muted = _muted_by(people)
     for row in rows:
         mine = [] if (row.person, row.subject) in muted else of_person.get(row.person, [])
         team = teams.get(row.subject) if row.kind in TEAM_KINDS else None
@@ -116,6 +115,11 @@ def _rows(channels: Sequence[Webhook], now: datetime) -> list[_Told]:
     rows = Notification.objects.filter(who, pk__gt=floor, at__gte=begin, at__lte=now)
     fields = ("pk", "person_id", "kind", "subject", "key", "at")
     return [_Told(*row) for row in rows.order_by("id").values_list(*fields)]
+
+
+def _muted_by(people: Any) -> set[tuple[int | None, str]]:
+    mutes = NotificationMute.objects.filter(person__in=people)
+    return set(mutes.values_list("person_id", "subject"))
 
 
 def _is_for(channel: Webhook, row: _Told) -> bool:
@@ -153,10 +157,14 @@ def _write_some(now: datetime) -> int | None:
     if not channels:
         return None
     rows = due.filter(webhook__in=channels).select_for_update(of=("self",))
+    muted = _muted_by(_speaking().filter(pk__in=channels).values("person"))
     found: dict[Webhook, list[WaitingNews]] = {}
+    taken = []
     for row in rows.select_related("notification", "webhook").order_by("id"):
-        if row.webhook is not None:
-            found.setdefault(row.webhook, []).append(row)
+        taken.append(row.pk)
+        channel, subject = row.webhook, row.notification.subject
+        if channel is not None and (channel.person_id, subject) not in muted:
+            found.setdefault(channel, []).append(row)
     deliveries = [
         Delivery(
             webhook=channel,
@@ -169,7 +177,7 @@ def _write_some(now: datetime) -> int | None:
         for channel, waited in found.items()
     ]
     Delivery.objects.bulk_create(deliveries, batch_size=500, ignore_conflicts=True)
-    for part in _parts([row.pk for waited in found.values() for row in waited]):
+    for part in _parts(taken):
         WaitingNews.objects.filter(pk__in=part).update(taken_at=now)
     return len(deliveries)
 
