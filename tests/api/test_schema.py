@@ -18,6 +18,7 @@ from scheduler.services.bookings import plan_booking
 from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting, scenes
 from tests.composing import make_template
+from tests.pages.telling import channel_of
 from tests.seconding import waiting_cancel
 
 
@@ -91,6 +92,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     session = scenes.submit(alice, project, script="", session="shell")
     scenario = ask_scenario(actor=root, pool=cluster.pool, hours=1, changes=["policy=las"])
     values = {
+        "channels/{id}": f"channels/{channel_of(root).pk}",
         "bulk-cancels/{id}": f"bulk-cancels/{waiting_cancel(job_set).pk}",
         "sets/{id}": f"sets/{job_set.pk}",
         "bookings/{id}": f"bookings/{booking.pk}",
