@@ -28,6 +28,7 @@ MOST_BYTES = 200 * 1024
 NAMED = {
     "/bookings/{id}/": {"id": "booking"},
     "/bulk-cancels/{id}/": {"id": "bulk_cancel"},
+    "/channels/{id}/": {"id": "channel"},
     "/finance/files/{id}/": {"id": "file"},
     "/finance/reports/{slug}/": {"slug": "report"},
     "/finance/reports/{slug}/file/": {"slug": "report"},
