@@ -36,6 +36,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import User
+from accounts.services.identities.reading import password_opens_for, signs_in_elsewhere
 from accounts.statements import AskedOnce
 from accounts.trees import people_with_rights, with_rights
 
@@ -62,6 +63,11 @@ class PersonBackend(AuthenticationBackend):
         the account is gone or switched off."""
         person = with_rights(user_id)
         return person if person is not None and self.user_can_authenticate(person) else None
+
+    def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
+        """As allauth's; where only administrators' passwords are taken, nobody else's is."""
+        found = cast(User | None, super().authenticate(request, **credentials))
+        return found if found is not None and password_opens_for(found) else None
 
 
 class SessionStore(DatabaseStore):
@@ -196,12 +202,14 @@ def _is_somebody(request: HttpRequest) -> bool:
 
 
 def password_is_fresh(request: HttpRequest, *, now: datetime | None = None) -> bool:
-    """Whether whose session it is showed lately who they are, by signing in or by their password.
+    """Whether whose session it is showed lately who they are, by signing in here or elsewhere, or
+    by their password.
 
-    Always for people without a password, who sign in elsewhere, and where nobody is to be asked.
+    Always for people who have neither a password nor a way to sign in elsewhere, and where nobody
+    is to be asked.
     """
     most_s, person = settings.PASSWORD_AGAIN_S, cast(User, request.user)
-    if not most_s or not person.has_usable_password():
+    if not most_s or not (person.has_usable_password() or signs_in_elsewhere(person)):
         return True
     shown = [record["at"] for record in get_authentication_records(request, person)]
     latest = max([*shown, request.session.get(BEGAN, 0)])

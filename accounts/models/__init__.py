@@ -10,6 +10,7 @@ from accounts.models.grants import (
     TeamGroupObjectPermission,
     TeamUserObjectPermission,
 )
+from accounts.models.identities import GroupRule
 from accounts.models.projects import Project
 from accounts.models.rates import Rate, RateCard, RateDecision, RateEnding, RateKind
 from accounts.models.roles import OrganisationRole, RoleGrant
@@ -28,6 +29,7 @@ __all__ = [
     "DemoAct",
     "DemoMark",
     "DemoOrder",
+    "GroupRule",
     "Invitation",
     "Membership",
     "OrganisationRole",

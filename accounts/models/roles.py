@@ -34,6 +34,8 @@ class RoleGrant(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
     confirmed_at = models.DateTimeField(null=True, blank=True)
+    # As of a membership.
+    by_groups = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         constraints = [

@@ -68,6 +68,8 @@ class Membership(models.Model):
     )
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.MEMBER)
     created_at = models.DateTimeField(auto_now_add=True)
+    # Given by the groups that an identity provider tells, which take it back; no hand touched it.
+    by_groups = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         constraints = [

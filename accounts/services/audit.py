@@ -55,6 +55,8 @@ AREAS = {
         (
             "channel",
             "delegation",
+            "group_rule",
+            "identity",
             "invitation",
             "member",
             "person",

@@ -124,11 +124,12 @@ def accept_invitation(
     secret: str,
     user: User | None = None,
     username: str = "",
-    password: str = "",
+    password: str | None = "",
+    display_name: str = "",
     now: datetime | None = None,
 ) -> User:
     """Join the team, as `user` or as a new person; the invitation is spent. Who is in the team
-    already keeps their role, and that one is on record.
+    already keeps their role, and that one is on record. `password` None: who signs in elsewhere.
 
     Raises NotFound for an unknown, used, revoked or expired invitation, and for one whose sender
     may not give this role any more; Forbidden for a deputy's own; Invalid for what a person can
@@ -139,7 +140,12 @@ def accept_invitation(
     if user is not None and invitation.invited_by is not None:
         in_whose_place(invitation.invited_by, invitation.team, user)
     if user is None:
-        user = create_user(username=username, email=invitation.email, password=password)
+        user = create_user(
+            username=username,
+            email=invitation.email,
+            password=password,
+            display_name=display_name,
+        )
     still_open = Invitation.objects.filter(
         pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now
     )

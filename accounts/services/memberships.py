@@ -25,18 +25,55 @@ def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) 
 
 
 def join(
-    *, actor: User, team: Team, user: User, role: str, on_behalf_of: User | None = None
+    *,
+    actor: User | None,
+    team: Team,
+    user: User,
+    role: str,
+    on_behalf_of: User | None = None,
+    because: str = "",
 ) -> Membership:
     """Write the membership and its rights; the caller has checked who may. Raises Conflict for an
-    auditor who would be an operator."""
+    auditor who would be an operator. `because`: by which groups, where no person adds them."""
     _keep_auditors_apart(user, role)
     membership, _ = Membership.objects.update_or_create(
-        team=team, user=user, defaults={"role": role}
+        team=team, user=user, defaults={"role": role, "by_groups": actor is None}
     )
     enter_group(user, team, role)
-    who = member_of(team, user)
-    record(actor, "member.add", who, after={"role": role}, on_behalf_of=on_behalf_of)
+    record(
+        actor,
+        "member.add",
+        member_of(team, user),
+        after={"role": role},
+        on_behalf_of=on_behalf_of,
+        reason=because,
+    )
     return membership
+
+
+@transaction.atomic
+def follow_groups(*, team: Team, user: User, role: str, because: str) -> None:
+    """Give, change or (role empty) take back what groups elsewhere give in a team, and nothing
+    that a person gave. Raises Conflict for the last lead, and where a hand was faster."""
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    current = Membership.objects.select_for_update().filter(team=team, user=user).first()
+    if current is None:
+        if role:
+            join(actor=None, team=team, user=user, role=role, because=because)
+        return
+    if not current.by_groups:
+        raise Conflict("A person gave this role, so groups leave it as it is.")
+    before = {"role": current.role}
+    if not role:
+        _leave(team, current)
+        record(None, "member.remove", member_of(team, user), before=before, reason=because)
+    elif role != current.role:
+        if role != Role.LEAD:
+            _keep_a_lead(team, current)
+        Membership.objects.filter(pk=current.pk).update(role=role)
+        enter_group(user, team, role)
+        about, after = member_of(team, user), {"role": role}
+        record(None, "member.change_role", about, before=before, after=after, reason=because)
 
 
 def member_of(team: Team, user: User) -> Subject:
@@ -59,8 +96,9 @@ def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership
     if role != Role.LEAD:
         _keep_a_lead(team, current)
     before = {"role": current.role}
-    Membership.objects.filter(pk=current.pk).update(role=role)
-    current.role = role
+    # What a person decides stays, whatever groups elsewhere say.
+    Membership.objects.filter(pk=current.pk).update(role=role, by_groups=False)
+    current.role, current.by_groups = role, False
     enter_group(user, team, role)
     record(
         actor,

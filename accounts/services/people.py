@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import unicodedata
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -20,6 +22,7 @@ _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,149}")
 # Filters know these words: `user:me`.
 # So that a program is told from a person wherever a name is shown.
 SERVICE_PREFIX = "svc-"
+_MAX_WISH, _MAX_BASE = 400, 60
 _RESERVED_USERNAMES = frozenset({"me", "all", "none", "anonymous"})
 
 
@@ -35,13 +38,12 @@ def create_user(
     """A new person; raises Invalid that names the field.
 
     `actor` is who makes them; None for an invitation that is accepted and for the first one.
-    Without a `password` nobody can sign in as them.
+    Without a `password` nobody can sign in as them but from elsewhere, and they may be without an
+    address as well.
     """
     _check_username(username)
-    try:
-        validate_email(email)
-    except ValidationError:
-        raise Invalid("This is not an e-mail address.", field="email") from None
+    if email or password is not None:
+        _check_email(email)
     user = User(
         username=username,
         email=email,
@@ -72,6 +74,25 @@ def create_user(
     return user
 
 
+def _check_email(email: str) -> None:
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Invalid("This is not an e-mail address.", field="email") from None
+
+
+def free_username(wish: str) -> str:
+    """A user name that obeys the rules and nobody has, as close to `wish` as can be."""
+    plain = unicodedata.normalize("NFKD", wish[:_MAX_WISH]).encode("ascii", "ignore").decode()
+    base = re.sub(r"[^A-Za-z0-9._+-]+", "-", plain).strip("-._+")[:_MAX_BASE]
+    if not base or base.lower() in _RESERVED_USERNAMES or base.lower().startswith(SERVICE_PREFIX):
+        base = f"person-{base}".rstrip("-")
+    found = User.objects.filter(username__istartswith=base).values_list("username", flat=True)
+    taken = {name.lower() for name in found}
+    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    return next(name for each in numbers if (name := base + each).lower() not in taken)
+
+
 def _check_username(username: str) -> None:
     if not _USERNAME.fullmatch(username):
         raise Invalid(
@@ -87,7 +108,7 @@ def _check_username(username: str) -> None:
 def _refuse_taken(username: str, email: str) -> None:
     if User.objects.filter(username__iexact=username).exists():
         raise Invalid("This user name is taken.", field="username")
-    if User.objects.filter(email__iexact=email).exists():
+    if email and User.objects.filter(email__iexact=email).exists():
         raise Invalid(
             "There is an account with this e-mail address; sign in with it.", field="email"
         )

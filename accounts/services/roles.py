@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.granting import enter_organisation
 from accounts.models import Membership, OrganisationRole, Role, RoleGrant, User
+from accounts.models.identities import ORGANISATION_ROLES
 from accounts.permissions import can
 from accounts.services.audit import record
 
@@ -34,6 +35,8 @@ def give_role(*, actor: User, user: User, role: str, now: datetime | None = None
     if not user.is_active:
         raise Invalid("This account is not active.", field="username")
     if role in there:
+        # What a person gives stays, whatever groups elsewhere say.
+        RoleGrant.objects.filter(pk=there[role].pk, by_groups=True).update(by_groups=False)
         return there[role]
     _keep_auditors_apart(role, set(there))
     if role == OrganisationRole.AUDITOR:
@@ -91,6 +94,32 @@ def take_role(*, actor: User, user: User, role: str) -> None:
     record(
         actor, "role.take" if grant.confirmed_at else "role.withdraw", user, before={"role": role}
     )
+
+
+@transaction.atomic
+def follow_groups(
+    *, user: User, role: str, holds: bool, because: str, now: datetime | None = None
+) -> None:
+    """Give or take back what groups elsewhere give in the organisation; never an administrator's
+    role, and nothing that a person gave. Raises Conflict for roles that do not go together."""
+    if role not in ORGANISATION_ROLES:
+        raise Invalid(f"Choose one of {', '.join(ORGANISATION_ROLES)}.", field="role")
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    there = {grant.role: grant for grant in RoleGrant.objects.filter(user=user)}
+    if holds and role not in there:
+        held = set(there) | ({OrganisationRole.ADMIN} if user.is_superuser else set())
+        _keep_auditors_apart(role, held)
+        if role == OrganisationRole.AUDITOR:
+            _keep_team_operators_apart(user)
+        now = now or timezone.now()
+        more = {"given_at": now, "confirmed_at": now, "by_groups": True}
+        RoleGrant.objects.create(user=user, role=role, **more)
+        enter_organisation(user, role, holds=True)
+        record(None, "role.give", user, after={"role": role}, reason=because)
+    elif not holds and role in there and there[role].by_groups:
+        there[role].delete()
+        enter_organisation(user, role, holds=False)
+        record(None, "role.take", user, before={"role": role}, reason=because)
 
 
 def _check(actor: User, role: str) -> None:

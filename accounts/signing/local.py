@@ -7,13 +7,27 @@ from typing import Any
 from urllib.parse import quote
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.forms import ResetPasswordForm
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
 from accounts.bounds.networks import network_of
+from accounts.models import User
 
 logger = logging.getLogger(__name__)
+
+
+class ResetForm(ResetPasswordForm):
+    """Who has no password here signs in elsewhere, and gets none by a letter: who ends their
+    account there must have ended it here. Who asks is told what everybody is told."""
+
+    def clean_email(self) -> str:
+        """The address; letters with a link go to those of its people who have a password."""
+        email = str(super().clean_email())
+        found: list[User] = self.users  # type: ignore[has-type]
+        self.users = [person for person in found if person.has_usable_password()]
+        return email
 
 
 class AccountAdapter(DefaultAccountAdapter):

@@ -22,7 +22,7 @@ from portal.limits.shared import SharedBuckets
 
 API, SUBMIT, NODE, REFUSED = "api", "submit", "node", "refused"
 SEARCH, EXPORT, SOCKET, SIGN_IN = "search", "export", "socket", "sign_in"
-INVITE = "invite"
+INVITE, ELSEWHERE = "invite", "elsewhere"
 _MOST_SAID = 200
 
 _own = Buckets()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth import login
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -13,6 +14,7 @@ from accounts.selectors import get_open_invitation
 from accounts.services import accept_invitation
 from portal.forms.teams import JoinForm
 from portal.pages.access import takes
+from portal.pages.signing.doors import offered
 
 _BACKEND = "accounts.adapter.PersonBackend"
 
@@ -26,7 +28,10 @@ def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
     except NotFound:
         raise Http404 from None
     signed_in = request.user if request.user.is_authenticated else None
+    ways = offered(request)
     form = JoinForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and not (signed_in or ways["passwords_for_all"]):
+        raise PermissionDenied(f"New people come in with {ways['provider_name']}.")
     if request.method == "POST" and (signed_in or form.is_valid()):
         given = {} if signed_in else form.cleaned_data
         try:
@@ -48,4 +53,5 @@ def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
             messages.success(request, words)
             return redirect("home")
     context = {"invitation": invitation, "form": form, "signed_in": signed_in}
+    context |= {**ways, "secret": secret}
     return render(request, "teams/invitation.html", context)

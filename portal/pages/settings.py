@@ -12,10 +12,12 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from accounts.errors import DomainError
 from accounts.permissions import can
 from accounts.services import change_display_name
+from accounts.services.identities.reading import identity_of
 from accounts.trail import may_read
 from portal.forms.tokens import ProfileForm
 from portal.pages.access import page, takes, viewer_of
 from portal.pages.shell import HABITS, THEME_COOKIE, THEMES
+from portal.pages.signing.doors import offered
 
 _A_YEAR_S = 365 * 86400
 
@@ -39,6 +41,9 @@ def profile(request: HttpRequest) -> HttpResponseBase:
         "memberships": memberships,
         "may_see_roles": can(viewer, "read_settings", None),
         "may_see_audit": may_read(viewer),
+        "identity": identity_of(viewer, viewer),
+        "has_password": viewer.has_usable_password(),
+        **offered(request),
     }
     return render(request, "settings/profile.html", context)
 

@@ -56,6 +56,7 @@ from portal.pages.sessions import detail as session_pages
 from portal.pages.sessions import lists as session_lists
 from portal.pages.sets import compare as set_compare
 from portal.pages.sets import detail as set_pages
+from portal.pages.signing import doors
 from portal.pages.signing.entry import sign_in
 from portal.pages.using import costs, waste
 
@@ -191,9 +192,7 @@ _ACCOUNT_NAMES = {
     "account_logout",
     "account_inactive",
     "account_signup",
-    "account_reauthenticate",
     "account_change_password",
-    "account_set_password",
     "account_reset_password",
     "account_reset_password_done",
     "account_reset_password_from_key",
@@ -201,6 +200,11 @@ _ACCOUNT_NAMES = {
 }
 account_urls = [
     path("login/", sign_in, name="account_login"),
+    path("elsewhere/", doors.elsewhere, name="elsewhere"),
+    path("elsewhere/back/", doors.elsewhere_back, name="elsewhere_back"),
+    path("elsewhere/again/", doors.elsewhere_again, name="elsewhere_again"),
+    path("reauthenticate/", doors.reauthenticate, name="account_reauthenticate"),
+    path("password/set/", doors.set_password, name="account_set_password"),
     *(each for each in allauth_urls.urlpatterns if each.name in _ACCOUNT_NAMES),
 ]
 
@@ -242,6 +246,8 @@ urlpatterns = [
     path("settings/notifications/when/", notification_hours, name="notification_hours"),
     path("settings/channels/", include((channel_urls, "channels"))),
     path("settings/profile/", settings.profile, name="profile"),
+    path("settings/profile/link/", doors.identity_link, name="identity_link"),
+    path("settings/profile/unlink/", doors.identity_unlink, name="identity_unlink"),
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", settings.keys, name="keys"),
     path("settings/scope/", scope, name="scope"),

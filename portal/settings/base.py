@@ -12,6 +12,7 @@ from portal.settings import books, databases, env
 from portal.settings.limits import *  # noqa: F403 - each is a setting
 from portal.settings.outbound import *  # noqa: F403 - each is a setting
 from portal.settings.served import *  # noqa: F403 - each is a setting
+from portal.settings.signing import *  # noqa: F403 - each is a setting
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_DIR = env.state_dir(ROOT)
@@ -40,6 +41,7 @@ INSTALLED_APPS = [
     "guardian",
     "allauth",
     "allauth.account",
+    "allauth.socialaccount",
     "csp",
     "django_htmx",
     "template_partials",
@@ -150,6 +152,8 @@ ANONYMOUS_USER_NAME = None
 GUARDIAN_MONKEY_PATCH_USER = False
 GUARDIAN_GROUP_OBJ_PERMS_MODEL = "guardian.GroupObjectPermission"
 ACCOUNT_ADAPTER = "accounts.signing.local.AccountAdapter"
+ACCOUNT_FORMS = {"reset_password": "accounts.signing.local.ResetForm"}
+SOCIALACCOUNT_ADAPTER = "portal.pages.signing.elsewhere.Adapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"

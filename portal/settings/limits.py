@@ -10,6 +10,8 @@ _INVITATIONS = env.whole("TRAINYARD_INVITATIONS_PER_HOUR", 60)
 # token or session, by address.
 CALLS_PER_MINUTE: dict[str, float] = {
     "sign_in": env.whole("TRAINYARD_SIGN_INS_PER_MINUTE", 5),
+    # From one address, behind which may be a whole house: each asks the provider once or twice.
+    "elsewhere": env.whole("TRAINYARD_SIGN_INS_ELSEWHERE_PER_MINUTE", 60),
     "api": env.whole("TRAINYARD_API_PER_MINUTE", 600),
     "submit": env.whole("TRAINYARD_SUBMITS_PER_MINUTE", 60),
     "node": env.whole("TRAINYARD_NODE_CALLS_PER_MINUTE", 12_000),

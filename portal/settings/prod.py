@@ -8,6 +8,8 @@ from portal.settings.base import *  # noqa: F403
 for _name in ("TRAINYARD_SECRET_KEY", "TRAINYARD_ALLOWED_HOSTS", "DATABASE_URL", "REDIS_URL"):
     if not env.text(_name):
         raise ImproperlyConfigured(f"{_name} must be set in production; see deploy/env.example")
+if OIDC_ISSUER.startswith("http://"):  # noqa: F405
+    raise ImproperlyConfigured("TRAINYARD_OIDC_ISSUER must begin with https:// in production")
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.flag("TRAINYARD_SSL_REDIRECT", True)

@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from accounts.services.ending.access import reactivate_person
+from accounts.services.identities.reading import identity_of
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.selectors.people.everybody import STANDINGS, everybody, get_somebody
 from scheduler.selectors.requesting.cancels import cancel_of_person
@@ -53,6 +54,7 @@ def user_detail(request: HttpRequest, username: str) -> HttpResponseBase:
     person = get_somebody(viewer, username)
     context = {
         "person": person,
+        "identity": identity_of(viewer, person),
         "is_oneself": person.pk == viewer.pk,
         "seen": cancel_of_person(viewer, person, now=timezone.now()),
         "alone_at_most": ALONE_AT_MOST,

@@ -1,12 +1,13 @@
-"""Signing in: allauth's page behind our limit of attempts."""
+"""Signing in: allauth's page behind our limit of attempts, with the way in from elsewhere."""
 
 from __future__ import annotations
 
-from allauth.account.views import login
+from allauth.account.views import LoginView
 from django.http import HttpRequest, HttpResponseBase
 
 from portal import limits
 from portal.pages.errors import too_fast
+from portal.pages.signing.doors import offered
 
 _MOST_CHARS = 150
 
@@ -17,4 +18,4 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         name = request.POST.get("login", "").strip().casefold()[:_MOST_CHARS]
         if wait_s := limits.wait_s(limits.SIGN_IN, name):
             return too_fast(request, wait_s)
-    return login(request)
+    return LoginView.as_view(extra_context=offered(request))(request)
