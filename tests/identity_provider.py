@@ -87,7 +87,7 @@ def believe(settings: Any, issuer: str, **more: Any) -> None:
         setattr(settings, f"OIDC_{name}", value)
 
 
-def way_there(client: Client, route: str = "elsewhere", **form: str) -> str:
+def way_there(client: Client, route: str = "account_elsewhere", **form: str) -> str:
     """The address that the portal leads to."""
     page = client.post(reverse(route), form)
     assert page.status_code == 200, page.content.decode()

@@ -27,6 +27,7 @@ from portal.cli.people import (
     audit,
     channels,
     deputies,
+    groups,
     hours,
     quota,
     roles,
@@ -84,6 +85,7 @@ app.add_typer(sets.app, name="sets")
 app.add_typer(templates.app, name="templates")
 app.add_typer(sessions.app, name="session")
 app.add_typer(roles.app, name="roles")
+app.add_typer(groups.app, name="groups")
 app.add_typer(teams.app, name="teams")
 app.add_typer(deputies.app, name="deputies")
 app.add_typer(secrets.app, name="secrets")

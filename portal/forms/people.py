@@ -24,6 +24,34 @@ class GrantForm(forms.Form):
     )
 
 
+class GroupRuleForm(forms.Form):
+    """A group elsewhere, and the role that it gives here; the service says which go together."""
+
+    group = forms.CharField(
+        label="Group",
+        max_length=255,
+        strip=True,
+        help_text="As the provider tells it, such as /ml/vision or a number of Entra ID.",
+    )
+    team = forms.CharField(
+        label="Team",
+        max_length=63,
+        required=False,
+        strip=True,
+        help_text="Its short name; a role of the whole organisation when left empty.",
+    )
+    role = forms.ChoiceField(
+        label="Role",
+        choices=[
+            ("member", "Member (of a team)"),
+            ("lead", "Lead (of a team)"),
+            ("finance", "Finance"),
+            ("operator", "Operator (of the organisation)"),
+            ("auditor", "Auditor (of the organisation)"),
+        ],
+    )
+
+
 class DelegationForm(forms.Form):
     """Who acts for me, in what, on which days; the service says who may."""
 

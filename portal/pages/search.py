@@ -87,6 +87,7 @@ PLACES = (
     Place("Simulator", "simulator:list", "usage", "what if policy replay", "operate_cluster"),
     Place("Audit", "audit:list", "report", "who changed history events", "read_audit"),
     Place("Roles", "roles:list", "team", "administrators rights", "read_settings"),
+    Place("Groups", "groups:list", "team", "sso oidc identity roles rules", "read_settings"),
     Place("People", "users:list", "team", "users accounts deactivate", "administer_cluster"),
     Place("Webhooks", "webhooks:list", "link", "chat signed tell program", "administer_cluster"),
     Place("View as role", "preview", "team", "preview persona see as", "administer_cluster"),

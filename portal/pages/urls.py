@@ -38,6 +38,7 @@ from portal.pages.ops.health import health
 from portal.pages.people import audit
 from portal.pages.people.urls import (
     delegation_urls,
+    group_urls,
     role_urls,
     secret_urls,
     team_urls,
@@ -200,9 +201,9 @@ _ACCOUNT_NAMES = {
 }
 account_urls = [
     path("login/", sign_in, name="account_login"),
-    path("elsewhere/", doors.elsewhere, name="elsewhere"),
-    path("elsewhere/back/", doors.elsewhere_back, name="elsewhere_back"),
-    path("elsewhere/again/", doors.elsewhere_again, name="elsewhere_again"),
+    path("elsewhere/", doors.elsewhere, name="account_elsewhere"),
+    path("elsewhere/back/", doors.elsewhere_back, name="account_elsewhere_back"),
+    path("elsewhere/again/", doors.elsewhere_again, name="account_elsewhere_again"),
     path("reauthenticate/", doors.reauthenticate, name="account_reauthenticate"),
     path("password/set/", doors.set_password, name="account_set_password"),
     *(each for each in allauth_urls.urlpatterns if each.name in _ACCOUNT_NAMES),
@@ -225,6 +226,7 @@ urlpatterns = [
     path("usage/", include((cost_urls, "costs"))),
     path("audit/", include(([path("", audit.audit_list, name="list")], "audit"))),
     path("settings/roles/", include((role_urls, "roles"))),
+    path("settings/groups/", include((group_urls, "groups"))),
     path("finance/", include((finance_urls, "finance"))),
     path("settings/delegations/", include((delegation_urls, "delegations"))),
     path("requests/", include((request_urls, "requests"))),
@@ -246,8 +248,8 @@ urlpatterns = [
     path("settings/notifications/when/", notification_hours, name="notification_hours"),
     path("settings/channels/", include((channel_urls, "channels"))),
     path("settings/profile/", settings.profile, name="profile"),
-    path("settings/profile/link/", doors.identity_link, name="identity_link"),
-    path("settings/profile/unlink/", doors.identity_unlink, name="identity_unlink"),
+    path("settings/profile/link/", doors.identity_link, name="account_link"),
+    path("settings/profile/unlink/", doors.identity_unlink, name="account_unlink"),
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", settings.keys, name="keys"),
     path("settings/scope/", scope, name="scope"),

@@ -16,6 +16,7 @@ from tests.pages.rows import post as _post
 #             alice bob lead fin  op carol root
 _ALL = "       200 200 200 200 200 200 200"
 _OPERATES = "  403 403 403 403 302 403 302"
+_ADMIN = "     403 403 403 403 403 403 302"
 
 _IDLE = {"below_percent": "5", "warn_minutes": "60", "first_minutes": "30", "act": "tell"}
 _IDLE["keep_hours"] = "24"
@@ -27,6 +28,9 @@ ROWS: tuple[Row, ...] = (
     _get("nodes:list", _ALL),
     _get("nodes:enrol", "403 403 403 403 200 403 200"),
     _post("nodes:token_revoke", "403 403 403 403 404 403 404", "index"),
+    _get("groups:list", "403 403 403 403 200 403 200"),
+    _post("groups:list", _ADMIN, group="ml", role="finance"),
+    _post("groups:remove", _ADMIN, "group_rule"),
     _get("simulator:list", "403 403 403 403 200 403 200"),
     _post("simulator:list", _OPERATES, pool="default", hours="24", order="fifo"),
     _get("simulator:detail", "404 404 404 404 200 404 200", "scenario"),

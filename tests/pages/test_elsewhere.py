@@ -173,7 +173,7 @@ def test_who_is_deactivated_is_refused(client, provider, rule):
 def test_the_signed_in_person_links_and_unlinks(client, provider, rule, alice, bob):
     client.force_login(alice)
     provider.tells("a1", preferred_username="alice.a", groups=[])
-    back = provider.lets_in(way_there(client, "identity_link"), "a1")
+    back = provider.lets_in(way_there(client, "account_link"), "a1")
     assert client.get(back).url == reverse("profile")
     assert "alice.a" in words(client.get(reverse("profile")))
     client.logout()
@@ -181,17 +181,17 @@ def test_the_signed_in_person_links_and_unlinks(client, provider, rule, alice, b
     assert someone(client) == alice
     # Somebody else cannot have the same one.
     client.force_login(bob)
-    answer = client.get(provider.lets_in(way_there(client, "identity_link"), "a1"))
+    answer = client.get(provider.lets_in(way_there(client, "account_link"), "a1"))
     assert answer.status_code == 403 and "Somebody else here" in words(answer)
     client.force_login(alice)
-    client.post(reverse("identity_unlink"))
+    client.post(reverse("account_unlink"))
     assert not SocialAccount.objects.exists()
 
 
 def test_who_has_no_password_cannot_unlink_nor_get_one(client, provider, rule, mailoutbox):
     provider.tells("b1", email="pat@corp.example", email_verified=True, groups=["/ml/vision"])
     sign_in(client, provider, "b1")
-    client.post(reverse("identity_unlink"))
+    client.post(reverse("account_unlink"))
     assert SocialAccount.objects.exists()
     assert client.get(reverse("account_set_password")).status_code == 302
     client.logout()
@@ -205,7 +205,9 @@ def test_an_answer_that_nobody_here_asked_for_is_refused(client, provider, rule,
     assert forged.status_code == 403 and "no sign-in that began in this browser" in words(forged)
     client.cookies.clear()
     assert client.get(back).status_code == 403, "another browser"
-    mixed = client.get(f"{reverse('elsewhere_back')}?code=1&state=2&iss=https://evil.example")
+    mixed = client.get(
+        f"{reverse('account_elsewhere_back')}?code=1&state=2&iss=https://evil.example"
+    )
     assert mixed.status_code == 403 and "not from" in words(mixed)
 
 
@@ -264,7 +266,7 @@ def someone_or_none(client):
 
 def test_while_the_provider_is_away_passwords_go_on(client, settings, alice):
     believe(settings, "http://localhost:9")
-    answer = client.post(reverse("elsewhere"))
+    answer = client.post(reverse("account_elsewhere"))
     assert answer.status_code == 503 and "does not answer" in words(answer)
     assert client.get(reverse("account_login")).status_code == 200
     client.post(reverse("account_login"), {"login": "alice", "password": PASSWORD})
@@ -275,7 +277,7 @@ def test_another_provider_at_the_same_address_is_not_believed(client, provider, 
     settings.OIDC_ISSUER = provider.issuer.replace("localhost", "127.0.0.1")
     # It answers there as well, and calls itself what it was asked by: so the path is another one.
     settings.OIDC_ISSUER = f"{provider.issuer}/"
-    assert client.post(reverse("elsewhere")).status_code == 502
+    assert client.post(reverse("account_elsewhere")).status_code == 502
 
 
 def test_passwords_may_be_for_administrators_alone(client, provider, settings, root, alice):
@@ -302,17 +304,17 @@ def test_the_provider_is_asked_again_before_doors_are_opened(client, provider, r
     assert asked.url.startswith(reverse("account_reauthenticate"))
     page = words(client.get(asked.url))
     assert "Sign in again with <bdi" in page and 'type="password"' not in page
-    there = way_there(client, "elsewhere_again", next=reverse("tokens:list"))
+    there = way_there(client, "account_elsewhere_again", next=reverse("tokens:list"))
     assert "prompt=login" in there and "max_age=0" in there
     pim = someone(client)
     # One who is somebody else, or was not asked, opens nothing.
     assert client.get(provider.lets_in(there, "p2")).status_code == 403
     provider.tells("p1", auth_time=now - 5000)
-    there = way_there(client, "elsewhere_again", next=reverse("tokens:list"))
+    there = way_there(client, "account_elsewhere_again", next=reverse("tokens:list"))
     assert "did not ask again" in words(client.get(provider.lets_in(there, "p1")))
     assert not pim.api_tokens.exists()
     provider.tells("p1", auth_time=int(time.time()))
-    there = way_there(client, "elsewhere_again", next=reverse("tokens:list"))
+    there = way_there(client, "account_elsewhere_again", next=reverse("tokens:list"))
     done = client.get(provider.lets_in(there, "p1"))
     assert done.status_code in (200, 302)
     assert pim.api_tokens.get().name == "laptop"
@@ -320,10 +322,10 @@ def test_the_provider_is_asked_again_before_doors_are_opened(client, provider, r
 
 def test_without_a_provider_there_is_no_trace_of_one(client, alice):
     assert b"elsewhere" not in client.get(reverse("account_login")).content
-    assert client.post(reverse("elsewhere")).status_code == 404
-    assert client.get(reverse("elsewhere_back")).status_code == 404
+    assert client.post(reverse("account_elsewhere")).status_code == 404
+    assert client.get(reverse("account_elsewhere_back")).status_code == 404
     client.force_login(alice)
-    assert client.post(reverse("identity_link")).status_code == 404
+    assert client.post(reverse("account_link")).status_code == 404
 
 
 def test_what_a_person_gave_by_hand_stays(client, provider, root, rule, team, other_team):

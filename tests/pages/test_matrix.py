@@ -23,6 +23,7 @@ from accounts.services import (
     issue_token,
     make_service_account,
 )
+from accounts.services.identities.rules import add_group_rule
 from portal.pages import urls
 from scheduler.models import Pool, ReportSchedule
 from scheduler.services.books import propose_adjustment
@@ -130,6 +131,7 @@ def things(people, root, alice, bob, lead, team, project):
         "channel": channel_of(alice).pk,
         "kept_for_all": set_secret(actor=lead, name="ours", value="x" * 9, project=project).pk,
         "service": service.pk,
+        "group_rule": add_group_rule(actor=root, group="all", team=team, role="lead").pk,
         "service_token": service_token.pk,
         "delegation": delegation.pk,
         **reports_of(root),

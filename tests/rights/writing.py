@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.services import delegate, issue_service_token, issue_token, make_service_account
+from accounts.services.identities.rules import add_group_rule
 from scheduler.models import MaintenanceWindow
 from scheduler.services import books
 from scheduler.services.books.costs.retiring import retire_asset
@@ -179,6 +180,9 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rules/policies/": ("", {"name": "fair"}),
     "post users/<str:username>/deactivate/": ("somebody", {"reason": "left"}),
     "post users/<str:username>/reactivate/": ("somebody", {"reason": "back"}),
+    "post groups/": ("", {"group": "ml", "role": "finance"}),
+    "post groups/preview/": ("", {"group": "ml", "team": "{team}", "role": "member"}),
+    "delete groups/<int:pk>/": ("group_rule", {}),
     "post roles/": ("", {"username": "nobody", "role": "auditor"}),
     "post roles/confirm/": ("", {"username": "nobody", "role": "admin"}),
     "post roles/take/": ("", {"username": "finance", "role": "finance"}),
@@ -250,6 +254,7 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
         "terms": books.propose_terms(actor=second, pool=pool, idle="even").pk,
         "window": window.pk,
         "licence": set_licence(actor=root, name="solver", total=2).name,
+        "group_rule": add_group_rule(actor=root, group="all", team=None, role="finance").pk,
         "dataset": set_dataset(actor=root, name="laion", size="1GiB").name,
         "index": 0,
         "node_token": issue_node_token(actor=root, pool=pool)[0].pk,

@@ -32,6 +32,13 @@ class Effect:
     before: str
     after: str
 
+    @property
+    def words(self) -> str:
+        """`member in vision`, for a line of a list."""
+        where = f"in {self.team.slug}" if self.team else "of the organisation"
+        until_now = f", {self.before} until now" if self.before and self.after else ""
+        return f"{self.after or self.before} {where}{until_now}"
+
 
 def group_rules(viewer: User) -> list[GroupRule]:
     """All rules by group, with team and who added them; for those who read settings."""

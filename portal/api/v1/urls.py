@@ -31,6 +31,7 @@ from portal.api.v1.organisation import (
 )
 from portal.api.v1.organisation.cluster_urls import cluster_urls
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
+from portal.api.v1.organisation.groups import group_urls
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import (
     CostCentreList,
@@ -224,6 +225,7 @@ urlpatterns: list[URLPattern] = [
     path("users/<str:username>/", users.PersonByName.as_view(), name="user"),
     path("users/<str:username>/deactivate/", users.PersonDeactivate.as_view(), name="user_out"),
     path("users/<str:username>/reactivate/", users.PersonReactivate.as_view(), name="user_in"),
+    *group_urls,
     path("roles/", roles.RoleList.as_view(), name="roles"),
     path("roles/confirm/", roles.RoleConfirm.as_view(), name="role_confirm"),
     path("roles/take/", roles.RoleTake.as_view(), name="role_take"),

@@ -143,6 +143,7 @@ BUDGETS: Mapping[str, Budget] = {
     "health": _OPERATING,
     "audit:list": _OPERATING,
     "roles:list": _OPERATING,
+    "groups:list": _OPERATING,
     "users:list": _OPERATING,
     "users:detail": _OPERATING,
     "announcements:list": _OPERATING,

@@ -7,6 +7,7 @@ from portal.pages.idling.rules import project_idle
 from portal.pages.people import (
     board,
     delegations,
+    groups,
     prices,
     quota,
     retention,
@@ -59,6 +60,11 @@ role_urls = [
     path("", roles.role_list, name="list"),
     path("confirm/", roles.role_confirm, name="confirm"),
     path("take/", roles.role_take, name="take"),
+]
+
+group_urls = [
+    path("", groups.group_list, name="list"),
+    path("<int:pk>/remove/", groups.group_remove, name="remove"),
 ]
 
 delegation_urls = [

@@ -102,7 +102,7 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
         """Below the portal's own address, never by the host that was asked."""
-        return f"{settings.PUBLIC_URL}{reverse('elsewhere_back')}"
+        return f"{settings.PUBLIC_URL}{reverse('account_elsewhere_back')}"
 
     def get_access_token_data(self, *args: Any, **kwargs: Any) -> Any:
         """As allauth's."""
@@ -168,11 +168,11 @@ class Provider(OpenIDConnectProvider):
 
     def get_login_url(self, request: HttpRequest, **kwargs: Any) -> str:
         """Where one begins."""
-        return reverse("elsewhere")
+        return reverse("account_elsewhere")
 
     def get_callback_url(self) -> str:
         """Where the provider sends people back to."""
-        return reverse("elsewhere_back")
+        return reverse("account_elsewhere_back")
 
     def extract_uid(self, data: dict[str, Any]) -> str:
         """The subject."""

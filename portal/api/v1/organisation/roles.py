@@ -25,6 +25,7 @@ class GrantedRole(serializers.Serializer[Any]):
     given_at = serializers.DateTimeField()
     confirmed_by = serializers.CharField(allow_null=True)
     confirmed_at = serializers.DateTimeField(allow_null=True)
+    by_groups = serializers.BooleanField(help_text="Given by groups at the identity provider.")
 
 
 class GrantedRoles(Part):
@@ -48,6 +49,7 @@ def _show(grant: RoleGrant) -> dict[str, Any]:
         "given_at": grant.given_at,
         "confirmed_by": grant.confirmed_by.username if grant.confirmed_by else None,
         "confirmed_at": grant.confirmed_at,
+        "by_groups": grant.by_groups,
     }
 
 
