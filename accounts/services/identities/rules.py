@@ -63,7 +63,7 @@ def add_group_rule(
 ) -> GroupRule:
     """Let a group give a role, from everybody's next sign-in on. Raises Forbidden for who is no
     administrator, Invalid that names the field, Conflict where the group has a rule there."""
-    _check(actor)
+    require_keeper(actor)
     group = _checked(group, team, role)
     if GroupRule.objects.count() >= MOST_RULES:
         raise Invalid(f"There are {MOST_RULES} rules; remove one first.", field="group")
@@ -84,7 +84,7 @@ def add_group_rule(
 @transaction.atomic
 def remove_group_rule(*, actor: User, rule: GroupRule) -> None:
     """End a rule; what it gave is taken back at everybody's next sign-in."""
-    _check(actor)
+    require_keeper(actor)
     if not GroupRule.objects.filter(pk=rule.pk).delete()[0]:
         raise NotFound("There is no such rule any more.")
     before = {"group": rule.group, "team": rule.team.slug if rule.team else None}
@@ -94,14 +94,14 @@ def remove_group_rule(*, actor: User, rule: GroupRule) -> None:
 def preview_adding(*, viewer: User, group: str, team: Team | None, role: str) -> list[Effect]:
     """Whom one rule more would give or take what, by their groups at their last sign-in; by user
     name. Raises as `add_group_rule`."""
-    _check(viewer)
+    require_keeper(viewer)
     group = _checked(group, team, role)
     return _effects(add=[(group, team.pk if team else None, role)])
 
 
 def preview_removing(*, viewer: User, rule: GroupRule) -> list[Effect]:
     """The same for one rule less."""
-    _check(viewer)
+    require_keeper(viewer)
     return _effects(without=[(rule.group, rule.team_id, rule.role)])
 
 
@@ -146,7 +146,8 @@ def _subject(rule: GroupRule) -> Subject:
     return Subject("group_rule", str(rule.pk), str(rule), rule.team_id)
 
 
-def _check(actor: User) -> None:
+def require_keeper(actor: User) -> None:
+    """Raises Forbidden for who does not keep the rules."""
     if not can(actor, "administer_cluster", None):
         raise Forbidden("Only administrators say what groups give.")
 

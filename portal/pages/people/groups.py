@@ -20,6 +20,7 @@ from accounts.services.identities.rules import (
     preview_adding,
     preview_removing,
     remove_group_rule,
+    require_keeper,
 )
 from portal.forms.people import GroupRuleForm
 from portal.pages.access import page, said_and_back, viewer_of
@@ -85,6 +86,7 @@ def _wanted(viewer: User, form: GroupRuleForm) -> dict[str, Any]:
 
 
 def _team(viewer: User, slug: str) -> Team | None:
+    require_keeper(viewer)
     if not slug:
         return None
     try:

@@ -20,12 +20,13 @@ from accounts.services.identities.rules import (
     preview_adding,
     preview_removing,
     remove_group_rule,
+    require_keeper,
 )
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 
-_ROLES = ("member", "lead", "finance", "operator", "auditor")
+_ROLES = "In a team member, lead or finance; in the organisation operator, finance or auditor."
 
 
 class GroupRuleShape(serializers.Serializer[Any]):
@@ -34,7 +35,7 @@ class GroupRuleShape(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     group = serializers.CharField()
     team = serializers.CharField(allow_null=True)
-    role = serializers.ChoiceField(_ROLES)
+    role = serializers.CharField(max_length=16, help_text=_ROLES)
     added_by = serializers.CharField(allow_null=True)
     added_at = serializers.DateTimeField()
 
@@ -50,7 +51,7 @@ class GroupRuleBody(serializers.Serializer[Any]):
 
     group = serializers.CharField(max_length=255)
     team = serializers.CharField(max_length=63, required=False, default="", allow_blank=True)
-    role = serializers.ChoiceField(_ROLES)
+    role = serializers.CharField(max_length=16, help_text=_ROLES)
 
 
 class GroupPreviewBody(serializers.Serializer[Any]):
@@ -58,7 +59,7 @@ class GroupPreviewBody(serializers.Serializer[Any]):
 
     group = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
     team = serializers.CharField(max_length=63, required=False, default="", allow_blank=True)
-    role = serializers.ChoiceField(_ROLES, required=False, default="member")
+    role = serializers.CharField(max_length=16, required=False, default="member", help_text=_ROLES)
     remove = serializers.IntegerField(required=False, allow_null=True, default=None, min_value=1)
 
 
@@ -98,6 +99,7 @@ def _shown(effect: Effect) -> dict[str, Any]:
 
 
 def _team(viewer: User, slug: str) -> Team | None:
+    require_keeper(viewer)
     if not slug:
         return None
     try:
