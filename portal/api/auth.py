@@ -102,7 +102,7 @@ def _require_password(request: Request, handler: object) -> None:
     is_asked = getattr(handler, "operation_id", "") in AFTER_A_PASSWORD
     if is_asked and not password_is_fresh(request._request):
         raise PermissionDenied(
-            "It is some time since you signed in. Type your password at "
+            "It is some time since you signed in. Show again who you are at "
             "/accounts/reauthenticate/, then send this again.",
             code="password_needed",
         )

@@ -77,6 +77,7 @@ ROWS = [{"submit_s": "1.5", "gpus": "8"}, {"submit_s": "2", "gpus": "1"}]
         ("session stop 7", {"path": "/jobs/7/cancel/"}),
         ("session stop 7 --reason idle", {"path": "/jobs/7/cancel/"}),
         ("secrets delete hub", {"id": 3, "name": "hub", "project": None}),
+        ("groups remove 4", {"removed": 4}),
         ("roles take ann auditor", {"username": "ann", "role": "auditor"}),
         ("webhooks remove 4", {"id": 4}),
         ("webhooks again 9", {"path": "/webhooks/deliveries/9/again/"}),

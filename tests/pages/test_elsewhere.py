@@ -54,7 +54,7 @@ def test_the_first_sign_in_makes_the_person_and_gives_what_their_groups_give(
         email_verified=True,
         groups=["/ml/vision", "/else"],
     )
-    assert b"Sign in with <bdi" in client.get(reverse("account_login")).content
+    assert b"Sign in with Work" in client.get(reverse("account_login")).content
     there = way_there(client, next="/jobs/")
     assert "code_challenge_method=S256" in there and "state=" in there
     answer = client.get(provider.lets_in(there, "u1"))
@@ -141,7 +141,7 @@ def test_an_invitation_lets_in_whoever_follows_its_link_once(
     assert "Nobody here knows you" in words(sign_in(client, provider, "u6"))
     _, secret = invite(actor=root, team=team, email="ivy@example.org", role=Role.LEAD)
     page = words(client.get(reverse("invitation", args=[secret])))
-    assert "Join with <bdi" in page
+    assert "Join with Work" in page
     sign_in(client, provider, "u6", invitation=secret)
     ivy = someone(client)
     assert (ivy.email, ivy.memberships.get().role) == ("ivy@example.org", Role.LEAD)
@@ -303,7 +303,7 @@ def test_the_provider_is_asked_again_before_doors_are_opened(client, provider, r
     asked = client.post(reverse("tokens:list"), form)
     assert asked.url.startswith(reverse("account_reauthenticate"))
     page = words(client.get(asked.url))
-    assert "Sign in again with <bdi" in page and 'type="password"' not in page
+    assert "Sign in again with Work" in page and 'type="password"' not in page
     there = way_there(client, "account_elsewhere_again", next=reverse("tokens:list"))
     assert "prompt=login" in there and "max_age=0" in there
     pim = someone(client)

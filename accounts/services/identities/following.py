@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.db import transaction
 
@@ -26,7 +27,8 @@ def follow_groups(*, user: User, groups: frozenset[str] | None) -> list[str]:
     if groups is None:
         logger.warning("the groups of %s were not told; what they gave stays", user.username)
         return []
-    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    # Of two sign-ins at once the second finds what the first one gave.
+    list(SocialAccount.objects.select_for_update().filter(user=user))
     rules = list(GroupRule.objects.values_list("group", "team_id", "role"))
     held = {
         team: Held(role, by_groups)

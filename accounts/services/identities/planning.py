@@ -37,7 +37,7 @@ def steps_for(
     organisation: Mapping[str, bool],
 ) -> list[Step]:
     """The changes that bring somebody in line with `rules` (group, team, role): what is taken back
-    first.
+    first, in teams and then in the organisation.
 
     `teams`: what they have by team; `organisation`: role, and whether groups gave it. In a team the
     first of lead, member and finance holds that any group gives. What a person gave stays.
@@ -48,26 +48,26 @@ def steps_for(
         if group in groups:
             roles = everywhere if team is None else wanted.setdefault(team, {})
             roles.setdefault(role, []).append(group)
+    # Teams before the organisation, as whoever changes a team's operator locks them.
     steps = [
-        Step(None, role, "")
-        for role, by in sorted(organisation.items())
-        if by
-        if role not in everywhere
-    ]
-    steps += [
         Step(team, held.role, "")
         for team, held in sorted(teams.items())
-        if held.by_groups
-        if team not in wanted
+        if held.by_groups and team not in wanted
     ]
     for team, roles in sorted(wanted.items()):
         role = next(each for each in TEAM_ROLES if each in roles)
-        held = teams.get(team)
-        if held is None or (held.by_groups and held.role != role):
-            before = held.role if held else ""
+        held_now = teams.get(team)
+        if held_now is None or (held_now.by_groups and held_now.role != role):
+            before = held_now.role if held_now else ""
             steps.append(Step(team, before, str(role), tuple(sorted(roles[role]))))
-    return steps + [
+    steps += [
+        Step(None, role, "")
+        for role, by in sorted(organisation.items())
+        if by and role not in everywhere
+    ]
+    steps += [
         Step(None, "", str(role), tuple(sorted(everywhere[role])))
         for role in ORGANISATION_ROLES
         if role in everywhere and role not in organisation
     ]
+    return steps
