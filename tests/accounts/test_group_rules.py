@@ -35,7 +35,7 @@ def believed(settings):
 
 
 def comes_in(subject: str, *groups: str):
-    return enter(claims=Claims(ISSUER, subject, username=subject, groups=frozenset(groups)))[0]
+    return enter(claims=Claims(ISSUER, subject, username=subject, groups=frozenset(groups)))[0].user
 
 
 def roles_of(user):
@@ -209,7 +209,9 @@ def test_a_subject_that_cannot_be_kept_is_refused(subject):
 def test_two_with_one_name_are_two_people(believed, root, team):
     add_group_rule(actor=root, group="ml", team=team, role=Role.MEMBER)
     names = [
-        enter(claims=Claims(ISSUER, subject, username="Kim", groups=frozenset({"ml"})))[0].username
+        enter(claims=Claims(ISSUER, subject, username="Kim", groups=frozenset({"ml"})))[
+            0
+        ].user.username
         for subject in ("1", "2", "3")
     ]
     assert names == ["Kim", "Kim-2", "Kim-3"]

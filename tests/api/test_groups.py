@@ -19,7 +19,7 @@ def kim(settings, root, team):
     settings.OIDC_ISSUER, settings.OIDC_NEW_PEOPLE = "https://login.example.org", "groups"
     add_group_rule(actor=root, group="/ml", team=team, role="member")
     groups = frozenset({"/ml", "/asr"})
-    return enter(claims=Claims(settings.OIDC_ISSUER, "1", username="kim", groups=groups))[0]
+    return enter(claims=Claims(settings.OIDC_ISSUER, "1", username="kim", groups=groups))[0].user
 
 
 def send(client, address, **body):

@@ -110,6 +110,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "/ops/webhooks/",
         "/settings/preview/",
         "/settings/roles/",
+        "/settings/groups/",
         "/styleguide/",
     ),
 }

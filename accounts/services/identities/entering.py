@@ -19,9 +19,9 @@ from accounts.services.people import create_user, free_username
 _TRIES = 5
 
 
-def enter(*, claims: Claims, invitation: str = "") -> tuple[User, list[str]]:
-    """The person of these claims, made at their first sign-in, with what their groups give and what
-    of that could not be; one transaction.
+def enter(*, claims: Claims, invitation: str = "") -> tuple[SocialAccount, list[str]]:
+    """The account of these claims with its person, made at their first sign-in, what their groups
+    give given, and what of that could not be; one transaction.
 
     Known by issuer and subject alone, never by an address or a name. `invitation`: the secret of
     one, which is accepted with it. Somebody whose account is closed is found and nothing is
@@ -38,22 +38,20 @@ def enter(*, claims: Claims, invitation: str = "") -> tuple[User, list[str]]:
     raise Conflict("Somebody signs in with the same name just now. Try again.")
 
 
-def _enter(claims: Claims, invitation: str) -> tuple[User, list[str]]:
+def _enter(claims: Claims, invitation: str) -> tuple[SocialAccount, list[str]]:
     known = SocialAccount.objects.select_related("user").filter(
         provider=claims.issuer, uid=claims.subject
     )
     account = known.first()
     if account is None:
-        user = _first_time(claims, invitation)
-        keep(user, claims)
+        account = keep(_first_time(claims, invitation), claims)
     else:
-        user = account.user
-        if not user.is_active:
-            return user, []
+        if not account.user.is_active:
+            return account, []
         if invitation:
-            accept_invitation(secret=invitation, user=user)
+            accept_invitation(secret=invitation, user=account.user)
         SocialAccount.objects.filter(pk=account.pk).update(extra_data=told_of(claims))
-    return user, follow_groups(user=user, groups=claims.groups)
+    return account, follow_groups(user=account.user, groups=claims.groups)
 
 
 def _first_time(claims: Claims, invitation: str) -> User:

@@ -16,7 +16,7 @@ from allauth.account.internal.flows.login import record_authentication
 from allauth.account.internal.flows.reauthentication import resume_request
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from allauth.socialaccount.models import SocialAccount, SocialApp, SocialLogin
+from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.base.constants import AuthError
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from django.conf import settings
@@ -70,15 +70,14 @@ class Adapter(DefaultSocialAccountAdapter):
         if asked.get("do") == AGAIN:
             raise ImmediateHttpResponse(_shown_again(request, sociallogin, asked, back))
         try:
-            person, left = enter(
+            account, left = enter(
                 claims=sociallogin.claims, invitation=str(asked.get("invitation") or "")
             )
         except NotFound:
             refuse(request, "This invitation is no longer open.", "Ask who sent it for another.")
         except DomainError as refused:
             refuse(request, refused.detail, "")
-        found = {"provider": sociallogin.account.provider, "uid": sociallogin.account.uid}
-        sociallogin.user, sociallogin.account = person, SocialAccount.objects.get(**found)
+        sociallogin.user, sociallogin.account = account.user, account
         _say_left(request, left)
 
     def on_authentication_error(
