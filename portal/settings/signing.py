@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -44,10 +45,24 @@ def _complete(issuer: str, client: str, secret: str) -> None:
         )
 
 
+def _ca() -> str:
+    """A file of certificates that the provider's one is held against; empty: those of everybody."""
+    path = env.text("TRAINYARD_OIDC_CA").strip()
+    try:
+        if path:
+            ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"TRAINYARD_OIDC_CA: no certificates can be read from {path}: {error}"
+        ) from None
+    return path
+
+
 OIDC_ISSUER = _issuer()
 OIDC_CLIENT_ID = env.text("TRAINYARD_OIDC_CLIENT_ID").strip()
 OIDC_CLIENT_SECRET = env.text("TRAINYARD_OIDC_CLIENT_SECRET").strip()
 _complete(OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET)
+OIDC_CA = _ca()
 OIDC_NAME = env.text("TRAINYARD_OIDC_NAME", "your organisation").strip()[:40]
 OIDC_SCOPES = env.words("TRAINYARD_OIDC_SCOPES", "openid,profile,email")
 if "openid" not in OIDC_SCOPES:

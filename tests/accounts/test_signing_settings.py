@@ -52,6 +52,7 @@ def test_it_is_off_by_default_and_takes_a_secret_from_a_file(read, tmp_path):
         ({"SCOPES": "profile"}, "TRAINYARD_OIDC_SCOPES must have openid"),
         ({"NEW_PEOPLE": "all"}, "TRAINYARD_OIDC_NEW_PEOPLE must be invited or"),
         ({"NEW_PEOPLE": "domains"}, "name them in TRAINYARD_OIDC_DOMAINS"),
+        ({"CA": "/nowhere.pem"}, "TRAINYARD_OIDC_CA: no certificates"),
         ({"PASSWORDS": "nobody"}, "TRAINYARD_OIDC_PASSWORDS must be everyone or"),
     ],
 )

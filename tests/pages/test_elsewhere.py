@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from django.urls import reverse
+from requests import Response
 
 from accounts.models import AuditEvent, Role, User
 from accounts.services import invite
+from portal import limits
 from portal.pages.signing.provider import Endpoints
 from tests.factories import PASSWORD
 from tests.identity_provider import believe, running, sign_in, way_there
@@ -222,6 +226,37 @@ def test_while_the_provider_is_away_passwords_go_on(client, settings, alice):
     assert client.get(reverse("account_login")).status_code == 200
     client.post(reverse("account_login"), {"login": "alice", "password": PASSWORD})
     assert someone(client) == alice
+
+
+def test_ways_there_are_limited_by_address(client, provider, settings):
+    settings.CALLS_PER_MINUTE = {**settings.CALLS_PER_MINUTE, "elsewhere": 1}
+    limits.forget()
+    assert [client.post(reverse("account_elsewhere")).status_code for _ in range(2)] == [200, 429]
+    limits.forget()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"authorization_endpoint": "javascript:alert(1)"},
+        {"authorization_endpoint": "https://evil.example/\r\nSet-Cookie: a=b"},
+        {"token_endpoint": None},
+        {"jwks_uri": "file:///etc/passwd"},
+        [],
+    ],
+)
+def test_a_provider_that_tells_nonsense_of_itself_is_no_500(client, provider, monkeypatch, told):
+    there = {"issuer": provider.issuer, "authorization_endpoint": "https://x.example/a"}
+    there |= {"token_endpoint": "https://x.example/t", "jwks_uri": "https://x.example/k"}
+    answer = json.dumps({**there, **told} if told else told).encode()
+    monkeypatch.setattr(Response, "iter_content", lambda *_: iter([answer]))
+    assert client.post(reverse("account_elsewhere")).status_code == 502
+
+
+@pytest.mark.parametrize("size", [300_000, 5])
+def test_answers_that_are_large_or_no_json_are_no_500(client, provider, monkeypatch, size):
+    monkeypatch.setattr(Response, "iter_content", lambda *_: iter([b"x" * size]))
+    assert client.post(reverse("account_elsewhere")).status_code in (502, 503)
 
 
 def test_another_provider_at_the_same_address_is_not_believed(client, provider, settings):

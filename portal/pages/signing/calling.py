@@ -15,10 +15,12 @@ _PIECE = 16 * 1024
 
 
 class Calls(requests.Session):
-    """A session that asks only where `issuer` may send it: by https as the issuer itself."""
+    """A session that asks only where `issuer` may send it: by https as the issuer itself, through
+    the proxy of the environment if there is one. `ca`: a file of certificates to believe."""
 
-    def __init__(self, issuer: str) -> None:
+    def __init__(self, issuer: str, ca: str = "") -> None:
         super().__init__()
+        self.verify = ca or True
         self._scheme = urlsplit(issuer).scheme
         # A .netrc of the server's user is nothing to send along.
         self.trust_env = False

@@ -55,7 +55,7 @@ class Adapter(DefaultSocialAccountAdapter):
 
     def get_requests_session(self) -> requests.Session:
         """For every call to the provider."""
-        return Calls(settings.OIDC_ISSUER)
+        return Calls(settings.OIDC_ISSUER, settings.OIDC_CA)
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         """Never by allauth's own forms."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import jwt
 import requests
@@ -90,8 +91,10 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
             raise OAuth2Error(f"it calls itself {told['issuer']!r:.200}")
         scheme = settings.OIDC_ISSUER.partition(":")[0]
         for name in _ENDPOINTS:
-            if str(told[name]).partition(":")[0] not in ("https", scheme):
-                raise OAuth2Error(f"its {name} does not begin with https://")
+            there = str(told[name])
+            is_plain = there.isascii() and there.isprintable() and urlsplit(there).hostname
+            if not is_plain or there.partition(":")[0] not in ("https", scheme):
+                raise OAuth2Error(f"its {name} is no address that begins with https://")
         return told
 
     @property
