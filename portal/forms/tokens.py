@@ -24,8 +24,8 @@ _WORDS = {
     "maintenance windows and simulations (operators; some of it leads)",
     "costs:read": "see costs, prices, months, reports and their files",
     "requests:write": "ask for quota, decide on requests, and set their rules",
-    "people:read": "see people, teams, roles, what groups give, who acts for whom, service accounts, webhooks, "
-    "notices and views",
+    "people:read": "see people, teams, roles, what groups give, who acts for whom, service "
+    "accounts, webhooks, notices and views",
     "audit:read": "read who changed what (as far as you may)",
     "people:write": "give and take roles, let people in and out, make and move teams, end who acts "
     "for whom; set what groups give, retention, webhooks, notices and views (as far as you may)",

@@ -11,6 +11,7 @@ from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.models import AuditEvent, Membership, OrganisationRole, Role, RoleGrant
 from accounts.permissions import can
 from accounts.services import change_role, give_role
+from accounts.services.identities import entering
 from accounts.services.identities.claims import Claims
 from accounts.services.identities.entering import enter
 from accounts.services.identities.following import follow_groups
@@ -217,3 +218,16 @@ def test_two_with_one_name_are_two_people(believed, root, team):
     assert names == ["Kim", "Kim-2", "Kim-3"]
     assert free_username("kim") == "kim-4"
     assert SocialAccount.objects.count() == 3
+
+
+@pytest.mark.django_db
+def test_who_comes_in_at_the_same_moment_as_another_of_the_name_gets_the_next_one(
+    believed, root, team, monkeypatch
+):
+    add_group_rule(actor=root, group="ml", team=team, role=Role.MEMBER)
+    comes_in("kim", "ml")
+    names = iter(["kim", "kim", "kim-2"])
+    monkeypatch.setattr(entering, "free_username", lambda wish: next(names))
+    who = Claims(ISSUER, "2", username="kim", groups=frozenset({"ml"}))
+    assert enter(claims=who)[0].user.username == "kim-2"
+    assert Membership.objects.filter(team=team, by_groups=True).count() == 2
