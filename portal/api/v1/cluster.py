@@ -268,7 +268,8 @@ class QueueOrder(ApiView):
     )
     def post(self, request: Request, pool: str) -> Response:
         """Those named go first among your jobs of their tier in this pool. Who lets another go
-        first stands behind it: nobody else's job is passed."""
+        first stands behind it: nobody else's job is passed. 409 in a pool that goes by how long
+        jobs run, and not by their age."""
         actor, named = viewer_of(request), body_of(request, OrderBody)["jobs"]
         line = select.get_visible_pool(actor, pool)
         order_jobs(actor=actor, pool=line, jobs=get_visible_jobs(actor, named))
