@@ -64,8 +64,7 @@ _wake = threading.Event()
 
 @shared_task
 def accrue_usage() -> int:
-    """Write the usage rows of full hours, sum them up by day, and look whether every device's time
-    is accounted for."""
+    """Write the usage rows of full hours, sum them up by day, and see all devices' time counted."""
     now = timezone.now()
     reconcile_segments(now=now)
     rows = usage.accrue_usage(now=now)

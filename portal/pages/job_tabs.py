@@ -15,8 +15,9 @@ from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from portal.pages.access import page, viewer_of
 from portal.pages.event_lines import EventLine, event_line
-from portal.pages.job_page import awaited, job_frame, why
+from portal.pages.job_page import job_frame
 from portal.pages.listing.tails import tail_of
+from portal.pages.queue.why import awaited, why
 from portal.reports.charts import device_points, host_points, latest
 from portal.reports.spec_text import command_line_of, diff_of, yaml_of
 from scheduler.loop.answering import before_answers

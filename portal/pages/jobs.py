@@ -19,12 +19,13 @@ from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
 from portal.pages.access import page, viewer_of
 from portal.pages.changing.reasons import done_or_asked, reason_in
-from portal.pages.job_page import EVENTS_SHOWN, awaited, job_frame, overview
+from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.overview import of_log
 from portal.pages.logs.window import check_looks
+from portal.pages.queue.why import awaited
 from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.seconding import done_or_proposed

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0102_reasons'),
+        ('scheduler', '0103_finish_by'),
     ]
 
     operations = [

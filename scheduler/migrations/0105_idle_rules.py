@@ -8,8 +8,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0001_squashed_0017'),
-        ('scheduler', '0102_reasons'),
+        ('accounts', '0017_auditevent_user_agent'),
+        ('scheduler', '0104_retry_rules'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

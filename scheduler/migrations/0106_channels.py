@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0017_auditevent_user_agent'),
-        ('scheduler', '0102_reasons'),
+        ('scheduler', '0105_idle_rules'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -51,7 +51,7 @@ from scheduler.models.inbox import (
     WaitingNews,
     Webhook,
 )
-from scheduler.models.jobs import Job, MeantSecrets, Secret, SubmitKey
+from scheduler.models.jobs import Job, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.commitments import BudgetAlert, BudgetHold, BudgetPledge
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
@@ -75,6 +75,7 @@ from scheduler.models.requesting import (
     WhatIf,
 )
 from scheduler.models.saved import SavedView, Scenario
+from scheduler.models.saved.secrets import MeantSecrets, Secret
 from scheduler.models.segments import DeviceSegment
 from scheduler.models.sessions import Session, SessionPass
 from scheduler.models.sets import JobSet

@@ -27,6 +27,14 @@ from scheduler.states.finishing import (
     moment_words,
     span_words,
 )
+from scheduler.states.hours import (
+    RHYTHM_WORDS,
+    Hours,
+    MailRhythm,
+    chat_due_at,
+    is_quiet,
+    mail_due_at,
+)
 from scheduler.states.idling import (
     IDLE_ACT_DONE,
     IDLE_ACT_WORDS,
@@ -35,14 +43,6 @@ from scheduler.states.idling import (
     IdleOutcome,
     idle_evidence,
     idle_rule_name,
-)
-from scheduler.states.hours import (
-    RHYTHM_WORDS,
-    Hours,
-    MailRhythm,
-    chat_due_at,
-    is_quiet,
-    mail_due_at,
 )
 from scheduler.states.isolation import ISOLATION_WORDS, Isolation, is_enough
 from scheduler.states.moves import (

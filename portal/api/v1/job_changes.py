@@ -11,8 +11,9 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import Spelled, viewer_of
-from portal.api.v1.job_shapes import FinishShape, JobDetail, show_job
+from portal.api.v1.job_shapes import JobDetail, show_job
 from portal.api.v1.jobs import IF_MATCH, expected_version
+from portal.api.v1.standing.waiting import FinishShape
 from scheduler.loop.changing import TIERS, change_job, preview, read_change
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.services.errors import Forbidden

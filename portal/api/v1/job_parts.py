@@ -18,18 +18,22 @@ from portal.api.shapes import viewer_of
 from portal.api.v1.job_shapes import (
     Checkpoint,
     End,
-    FinishShape,
     Triage,
     Wait,
-    WaitedForBy,
     show_checkpoint,
     show_end,
-    show_finish,
     show_triage,
     show_wait,
-    show_waiters,
 )
 from portal.api.v1.standing.idle import IdleShape, show_idle
+from portal.api.v1.standing.waiting import (
+    AwaitedJobShape,
+    AwaitedSetShape,
+    FinishShape,
+    WaitedForBy,
+    show_finish,
+    show_waiters,
+)
 from portal.reports.downloads import as_patch
 from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Attempt, Job, JobEvent
@@ -41,28 +45,7 @@ from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
 from scheduler.selectors.waits.waiters import waiters_of
-from scheduler.states import FINAL_JOB_STATES, DependencyKind, EndReason, end_sentence
-
-
-class AwaitedSetShape(serializers.Serializer[Any]):
-    """An array that the job waits for: of `size` tasks, `done` have ended, or for `after` started
-    or ended."""
-
-    id = serializers.IntegerField()
-    kind = serializers.ChoiceField([str(kind) for kind in DependencyKind])
-    size = serializers.IntegerField()
-    done = serializers.IntegerField()
-    words = serializers.CharField()
-
-
-class AwaitedJobShape(serializers.Serializer[Any]):
-    """A job that it waits for. `ends_by`: at its time limit, where it runs; `starts_by`: the p90 of
-    its start, where it waits. `state` is empty of one that you may not see."""
-
-    id = serializers.IntegerField()
-    state = serializers.CharField(allow_blank=True)
-    ends_by = serializers.DateTimeField(allow_null=True)
-    starts_by = serializers.DateTimeField(allow_null=True)
+from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
 
 
 class Why(serializers.Serializer[Any]):

@@ -14,7 +14,7 @@ from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, operation
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import MONEY, viewer_of
-from portal.api.v1.job_shapes import FinishShape
+from portal.api.v1.standing.waiting import FinishShape
 from scheduler.loop.supposing.quoting import quote_job
 from scheduler.services.submitting.quotes import Quote
 from scheduler.spec import JobSpec, parse_spec

@@ -11,6 +11,7 @@ from rest_framework import serializers
 
 from accounts.models import User
 from portal.api.v1.standing.idle import IdleShape, show_idle
+from portal.api.v1.standing.waiting import FinishShape, WaitedForBy, show_finish, show_waiters
 from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
@@ -25,10 +26,8 @@ from scheduler.states import (
     WAITING_JOB_STATES,
     EndReason,
     FailureClass,
-    Finish,
     FinishPolicy,
     JobState,
-    Outlook,
     Tier,
 )
 
@@ -114,32 +113,6 @@ class Checkpoint(serializers.Serializer[Any]):
     taken_at = serializers.DateTimeField()
     node = serializers.CharField()
     path = serializers.CharField()
-
-
-class WaitedForBy(serializers.Serializer[Any]):
-    """Who waits for it and is held, of those you may see: numbers of `jobs`, and of `sets`, each
-    once for all its tasks; ten in all, and `has_more`."""
-
-    jobs = serializers.ListField(child=serializers.IntegerField())
-    sets = serializers.ListField(child=serializers.IntegerField())
-    has_more = serializers.BooleanField()
-
-
-class FinishShape(serializers.Serializer[Any]):
-    """How a job that waits, or is not submitted, stands to the moment it has to be finished by.
-
-    `slack_s`: what is left between its end in half of all cases and the moment, negative if it is
-    expected to be late; of one that is cancelled when late between its start and the latest one
-    that leaves its time limit. Null: nobody knows. Of an array: its last task, at the latest.
-    """
-
-    finish_by = serializers.DateTimeField()
-    finish_by_policy = serializers.ChoiceField(list(FinishPolicy))
-    outlook = serializers.ChoiceField(list(Outlook))
-    end_p50_at = serializers.DateTimeField(allow_null=True)
-    end_p90_at = serializers.DateTimeField(allow_null=True)
-    slack_s = serializers.IntegerField(allow_null=True)
-    sentence = serializers.CharField()
 
 
 class JobRow(serializers.Serializer[Any]):
@@ -235,20 +208,6 @@ def show_triage(found: Diagnosis | None) -> dict[str, Any] | None:
 def show_checkpoint(saved: Saved | None) -> dict[str, Any] | None:
     """Null unless one was confirmed."""
     return asdict(saved) if saved else None
-
-
-def show_waiters(found: Waiters) -> dict[str, Any]:
-    """Who waits as WaitedForBy."""
-    return {
-        "jobs": [one.number for one in found.shown if not one.is_set],
-        "sets": [one.number for one in found.shown if one.is_set],
-        "has_more": found.has_more,
-    }
-
-
-def show_finish(finish: Finish | None) -> dict[str, Any] | None:
-    """Null unless it has a moment to be finished by, and waits."""
-    return asdict(finish) if finish else None
 
 
 def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from accounts.models import User
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.shapes import MONEY, viewer_of
-from portal.api.v1.job_shapes import WaitedForBy, show_waiters
 from portal.api.v1.requesting.cancels import BulkCancelShape, proposed
+from portal.api.v1.standing.waiting import WaitedForBy, show_waiters
 from scheduler.conf import load_conf
 from scheduler.models import JobSet
 from scheduler.selectors import sets as select

@@ -67,7 +67,7 @@ def usage(
     print_table((by.value.upper(), *_HEADS), cells, "No GPU was held in this time.")
 
 
-def _rows(api: Api, asked: dict[str, str]) -> tuple[list[dict[str, Any]], str]:
+def _rows(api: Api, asked: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """All rows of the report, by its columns, and the currency of its amounts."""
     rows: list[dict[str, Any]] = []
     after: int | None = 0

@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.pages.access import page, viewer_of
-from portal.pages.job_page import job_frame, next_words
+from portal.pages.job_page import job_frame
+from portal.pages.queue.why import next_words
 from scheduler.loop.answering import answer_for
 from scheduler.models import Job
 from scheduler.selectors.jobs import wait_sentence_of
