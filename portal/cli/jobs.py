@@ -109,13 +109,7 @@ def why(
         return
     place = f" Place {found['position']} in the queue." if found["position"] else ""
     print_line(f"Job {job} is {found['state']}: {found['sentence']}{place}")
-    for one in found.get("jobs") or ():
-        _print_awaited(one)
-    for one in found.get("sets") or ():
-        print_line(f"Array {one['id']}: {one['words']}.")
-    print_waiters(found)
-    if finish := found.get("finish"):
-        print_line(f"Finished by {moment(finish['finish_by'])}: {finish['sentence']}")
+    _print_wait(found)
     if found["wait"] and found["end"]:
         print_line(f"The last attempt: {found['end']['sentence']}")
     idle = found.get("idle")
@@ -133,6 +127,17 @@ def why(
     triage = found.get("triage")
     if triage:
         _print_triage(triage)
+
+
+def _print_wait(found: dict[str, Any]) -> None:
+    """What it waits for, who waits for it, and how it stands to its moment."""
+    for one in found.get("jobs") or ():
+        _print_awaited(one)
+    for one in found.get("sets") or ():
+        print_line(f"Array {one['id']}: {one['words']}.")
+    print_waiters(found)
+    if finish := found.get("finish"):
+        print_line(f"Finished by {moment(finish['finish_by'])}: {finish['sentence']}")
 
 
 def _print_awaited(job: dict[str, Any]) -> None:

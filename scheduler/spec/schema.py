@@ -268,19 +268,25 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "finish_by", "does not lie after begin; choose a later moment, or begin sooner"
     if 0 < spec.disconnect_grace < MIN_DISCONNECT_GRACE_S:
         yield "disconnect_grace", "is below 1m, the least; leave it out for what is usual here"
-    if spec.session:
-        one = "a session is one program on one node; remove it or the session"
-        several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
-        several["retry_rules"] = bool(spec.retry_rules)
-        several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
-        yield from ((field, one) for field, is_asked in several.items() if is_asked)
-        if spec.finish_by:
-            yield "finish_by", "is for programs that end by themselves, not for sessions; remove it"
+    yield from _of_session(spec)
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):
         yield "depends_on", "singleton would run an array one by one; use max_parallel: 1"
     if not spec.array and any(one.kind == AFTERCORR for one in spec.depends_on):
         words = "aftercorr waits task for task; give this job an array as well, or use afterok"
         yield "depends_on", words
+
+
+def _of_session(spec: JobSpec) -> Any:
+    """As `_contradictions`, of what no session has."""
+    if not spec.session:
+        return
+    one = "a session is one program on one node; remove it or the session"
+    several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
+    several["retry_rules"] = bool(spec.retry_rules)
+    several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
+    yield from ((field, one) for field, is_asked in several.items() if is_asked)
+    if spec.finish_by:
+        yield "finish_by", "is for programs that end by themselves, not for sessions; remove it"
 
 
 def parse_spec(document: Mapping[str, Any]) -> JobSpec:

@@ -5,7 +5,6 @@ States are few, reasons are rich. A state says *where* a job is (`moves.py`); a 
 whose fault.
 """
 
-from scheduler.states.end_sentences import end_sentence, loss_sentence, rule_name
 from scheduler.states.ends import (
     END_RULES,
     FAILURE_WORDS,
@@ -81,7 +80,7 @@ from scheduler.states.requests import (
     ReviewStep,
 )
 from scheduler.states.sentences import MOST_REASON, spoken_s
-from scheduler.states.shown import TIMES_OUT, shown_state
+from scheduler.states.shown import TIMES_OUT, end_sentence, loss_sentence, rule_name, shown_state
 from scheduler.states.troubles import (
     HARDWARE_XIDS,
     TROUBLE_RULES,

@@ -13,7 +13,7 @@ from accounts.services import SERVICE_SCOPES
 from portal.api.auth import ANY_SCOPE
 from portal.live import topics as live
 from tests.pages.matrix import OPEN_ROUTES
-from tests.rights import asking, writes, writing
+from tests.rights import asking, write_classes, writes, writing
 from tests.rights.classes import CLASSES
 from tests.rights.scene import PEOPLE, Scene, build
 from tests.rights.table import API, PAGES
@@ -82,7 +82,7 @@ def test_who_may_change_what_over_the_api(scene):
             for side in dict.fromkeys(sides)
         }
         found[operation] = tuple(seen[side] for side in sides)
-    assert found == {one: writes.CLASSES[name] for one, name in writes.WRITES.items()}
+    assert found == {one: write_classes.CLASSES[name] for one, name in writes.WRITES.items()}
 
 
 def test_who_watches_what(scene):

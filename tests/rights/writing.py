@@ -1,6 +1,5 @@
-"""What is sent to every writing operation of the API, and to what: one line each.
-
-A line names the word of `targets` in the address, and a body that would do if the person may."""
+"""What is sent to every writing operation of the API: the word of `targets` in its address, and a
+body that would do if the person may."""
 
 from __future__ import annotations
 
@@ -38,16 +37,15 @@ _PERIOD = {"valid_from": _SOON, "valid_until": _LATER}
 _ASSET = {"pool": "{pool}", "name": "x", "paid": "5", "since": "2126-01-01", "months": 3}
 _COST = {"pool": "{pool}", "month": "2126-01", "kind": "staff", "amount": "5", "note": "x"}
 _JOB = {"name": "x", "project": "{path}", "script": "true"}
-_WISH = {"owner": "{team}", "kind": "guaranteed", "amount": 1, "pool": "{pool}"}
-_WISH["justification"] = "We need it now."
+_WISH = {"owner": "{team}", "kind": "guaranteed", "amount": 1, "pool": "{pool}",
+         "justification": "We need it now."}  # fmt: skip
 _BOOKING = {"owner": "{path}", "pool": "{pool}", "nodes": 1, "gpus_per_node": 1}
 _REVISED = {"version": 3, "amount": 1, "justification": "Later, and one less.", **_PERIOD}
 _WINDOW = {"pool": "{pool}", "from_at": _SOON, "until_at": _LATER}
 _HOURS = {"owner": "{team}", "gpu_hours": 3, **_PERIOD}
 
-# y: got past the rights, done or in the way of something else; n: may not; -: finds no such thing.
+# y: past the rights, done or in the way of something else; n: may not; -: finds no such thing.
 CELLS = {400: "-", 401: "-", 403: "n", 404: "-", 405: "-", 422: "-"}
-# "method route": the word of the target in the address, and the body.
 SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post jobs/": ("", _JOB),
     "post jobs/bulk/": ("", {"jobs": [_JOB]}),

@@ -73,7 +73,7 @@ class ChannelChange(serializers.Serializer[Any]):
     is_paused = serializers.BooleanField(required=False, default=None, allow_null=True)
 
 
-class TriedShape(serializers.Serializer[Any]):
+class TestedShape(serializers.Serializer[Any]):
     """Whether the message is there, what was answered (null: nothing), and what that means."""
 
     is_there = serializers.BooleanField()
@@ -182,7 +182,7 @@ class ChannelTest(ApiView):
         "channels_test",
         "Send a test now, and tell what was answered; within ten seconds",
         scope="people:write",
-        reply=TriedShape,
+        reply=TestedShape,
     )
     def post(self, request: Request, pk: int) -> Response:
         actor = viewer_of(request)
