@@ -49,8 +49,8 @@ _DELEGATIONS = Budget(80, 4, 10)
 _BOOKS = Budget(200, 10, 25)
 _PERIODS = Budget(250, 10, 25)
 _REPORT = Budget(400, 8, 60)
-# A report by week, over months that may be closed or open.
-_WASTE = Budget(400, 9, 40)
+# A report by week, over months that may be closed or open; of all teams it is not summed before.
+_WASTE = Budget(4000, 9, 40)
 _STATEMENT = Budget(200, 6, 30)
 _LEDGER = Budget(200, 8, 25)
 _MAP = Budget(200, 6, 120)
