@@ -13,7 +13,7 @@ from accounts.services import SCOPES
 _WORDS = {
     "jobs:read": "see jobs, arrays, sessions and the queue; projects, quotas, caps, ceilings, "
     "headroom, budgets, policies (of pools, too), requests, bookings, templates, drafts, bulk "
-    "cancels, retention and names of secrets",
+    "cancels, retention, rules of projects and names of secrets",
     "jobs:write": "submit, change, cancel, hold and release jobs, arrays and sessions; order the "
     "queue, set secrets, write templates, drafts and bookings, propose bulk cancels and give the "
     "second word",
@@ -25,10 +25,11 @@ _WORDS = {
     "costs:read": "see costs, prices, months, reports and their files",
     "requests:write": "ask for quota, decide on requests, and set their rules",
     "people:read": "see people, teams, roles, what groups give, who acts for whom, service "
-    "accounts, webhooks, notices and views",
+    "accounts, webhooks, chats, notices and views",
     "audit:read": "read who changed what (as far as you may)",
     "people:write": "give and take roles, let people in and out, make and move teams, end who acts "
-    "for whom; set what groups give, retention, webhooks, notices and views (as far as you may)",
+    "for whom; set what groups give, retention, rules of projects, webhooks, chats, notices and "
+    "views (as far as you may)",
 }
 
 

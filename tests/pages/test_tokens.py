@@ -26,6 +26,8 @@ SAID = {
     "services": "service accounts",
     "notification": "notices",
     "notifications": "notices",
+    "channels": "chats",
+    "project": "rules of projects",
     "simulator": "simulations",
     "delegations": "who acts for whom",
     "windows": "maintenance windows",

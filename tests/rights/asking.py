@@ -13,7 +13,7 @@ from django.urls import reverse
 from portal.api.v1.urls import urlpatterns
 from portal.live.topics import watchable
 from tests.pages.matrix import ROWS
-from tests.rights import writing
+from tests.rights import write_classes, writing
 from tests.rights.scene import PEOPLE, PERSONAS, Scene, Side
 
 # The word of the scene behind each part of an API address.
@@ -139,5 +139,5 @@ def write_answers(scene: Scene, operation: str, words: dict[str, Any]) -> str:
             answer = send(f"/api/v1/{address}", sent, content_type="application/json")
             transaction.set_rollback(True)
         client.cookies = kept
-        cells.append(writing.CELLS.get(answer.status_code, "y"))
+        cells.append(write_classes.CELLS.get(answer.status_code, "y"))
     return " ".join(cells)

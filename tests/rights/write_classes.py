@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+# y: past the rights, done or in the way of something else; n: may not; -: finds no such thing.
+CELLS = {400: "-", 401: "-", 403: "n", 404: "-", 405: "-", 422: "-"}
 # member lead above finance operator admin auditor: of their own team's, of another team's.
 CLASSES: Final[dict[str, tuple[str, str]]] = {
     # Who works there or leads above; for others there is no such thing.

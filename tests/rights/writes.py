@@ -15,6 +15,7 @@ WRITES: Final[dict[str, str]] = {
     "post jobs/bulk/": "submit",
     "post jobs/quote/": "submit",
     "post jobs/convert/": "everybody",
+    "post jobs/<int:pk>/retry-rules/": "rerun",
     "post jobs/<int:pk>/cancel/": "move",
     "post jobs/<int:pk>/hold/": "move",
     "post jobs/<int:pk>/change/": "move",

@@ -44,13 +44,13 @@ _REVISED = {"version": 3, "amount": 1, "justification": "Later, and one less.", 
 _WINDOW = {"pool": "{pool}", "from_at": _SOON, "until_at": _LATER}
 _HOURS = {"owner": "{team}", "gpu_hours": 3, **_PERIOD}
 
-# y: past the rights, done or in the way of something else; n: may not; -: finds no such thing.
-CELLS = {400: "-", 401: "-", 403: "n", 404: "-", 405: "-", 422: "-"}
+# "method route": the word of the target in the address, and the body.
 SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post jobs/": ("", _JOB),
     "post jobs/bulk/": ("", {"jobs": [_JOB]}),
     "post jobs/quote/": ("", _JOB),
     "post jobs/convert/": ("", {"text": "#SBATCH -N2"}),
+    "post jobs/<int:pk>/retry-rules/": ("queued", {}),
     "post jobs/<int:pk>/cancel/": ("queued", {"reason": "x"}),
     "post jobs/<int:pk>/hold/": ("queued", {"reason": "x"}),
     "post jobs/<int:pk>/change/": ("queued", {"time_limit": "2h"}),

@@ -26,13 +26,14 @@ from portal.forms.people import GroupRuleForm
 from portal.pages.access import page, said_and_back, viewer_of
 
 SHOWN = 100
+SHOWN_RULES = 200
 _DIGITS = 18
 
 
 @page("GET", "POST")
 def group_list(request: HttpRequest) -> HttpResponseBase:
-    """All rules. `?group=&team=&role=` shows what one more would do, `?remove=` one less; a form
-    with the same fields adds it."""
+    """The first 200 rules by group. `?group=&team=&role=` shows what one more would do, `?remove=`
+    one less; a form with the same fields adds it."""
     viewer = viewer_of(request)
     rules = group_rules(viewer)
     asked = {name: request.GET.get(name, "") for name in GroupRuleForm.base_fields}
@@ -53,7 +54,8 @@ def group_list(request: HttpRequest) -> HttpResponseBase:
     elif going is not None:
         effects = preview_removing(viewer=viewer, rule=going)
     context = {
-        "rules": rules,
+        "rules": rules[:SHOWN_RULES],
+        "count": len(rules),
         "form": form,
         "going": going,
         "may_change": can(viewer, "administer_cluster", None),

@@ -36,7 +36,8 @@ class JobKeep(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """For its owner and leads of its team, while a warning stands: 409 `not_warned` else, and
         `no_hours_left` where the rule's hours are used up."""
-        sent, actor = body_of(request, KeepBody), viewer_of(request)
+        actor = viewer_of(request)
         job = get_visible_job(actor, pk)
+        sent = body_of(request, KeepBody)
         keep_job(actor=actor, job=job, **sent)
         return Response(show_job(actor, get_visible_job(actor, pk)))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from datetime import time
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,6 +20,22 @@ from scheduler.services.inbox import set_hours
 from scheduler.states import Hours, MailRhythm
 
 _RHYTHMS = [str(one) for one in MailRhythm]
+_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+@extend_schema_field({"type": "string", "pattern": _TIME})
+class TimeOfDay(serializers.TimeField):
+    """A time of day to the minute, `07:30`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(format="%H:%M", input_formats=["%H:%M"], **options)
+
+    def to_internal_value(self, value: Any) -> time:
+        """Raises ValidationError for all but five characters."""
+        if not isinstance(value, str) or not re.fullmatch(_TIME, value):
+            self.fail("invalid", format="hh:mm")
+        found: time = super().to_internal_value(value)
+        return found
 
 
 class HoursShape(serializers.Serializer[Any]):
@@ -24,10 +43,10 @@ class HoursShape(serializers.Serializer[Any]):
     `quiet_until` (null: never) mails and your own chats wait. `urgent` kinds wait for nothing."""
 
     mail = serializers.ChoiceField(_RHYTHMS)
-    digest_at = serializers.TimeField(format="%H:%M")
+    digest_at = TimeOfDay()
     zone = serializers.CharField()
-    quiet_from = serializers.TimeField(format="%H:%M", allow_null=True)
-    quiet_until = serializers.TimeField(format="%H:%M", allow_null=True)
+    quiet_from = TimeOfDay(allow_null=True)
+    quiet_until = TimeOfDay(allow_null=True)
     urgent = serializers.ListField(child=serializers.CharField())
 
 
@@ -35,10 +54,10 @@ class HoursBody(serializers.Serializer[Any]):
     """What is left out stays; both ends of the quiet null: never."""
 
     mail = serializers.ChoiceField(_RHYTHMS, required=False)
-    digest_at = serializers.TimeField(required=False)
+    digest_at = TimeOfDay(required=False)
     zone = serializers.CharField(max_length=64, required=False)
-    quiet_from = serializers.TimeField(required=False, allow_null=True)
-    quiet_until = serializers.TimeField(required=False, allow_null=True)
+    quiet_from = TimeOfDay(required=False, allow_null=True)
+    quiet_until = TimeOfDay(required=False, allow_null=True)
     urgent = serializers.ListField(
         child=serializers.CharField(max_length=32), required=False, max_length=100
     )
