@@ -58,7 +58,7 @@ def populate(stack: LiveStack) -> dict[str, int | str]:
         "asset": seeding.buy(stack),
         "cancel": seeding.doubt(stack),
         "secret": seeding.invite(stack),
-        "channel": seeding.chat(stack),
+        "channel": seeding.chat(stack, "admin"),
     }
 
 

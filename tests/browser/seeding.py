@@ -143,10 +143,10 @@ def invite(stack: LiveStack) -> str:
     return _found(r"/invitations/([\w-]+)/", _sent(stack, "lena", "/teams/vision/invite/", form))
 
 
-def chat(stack: LiveStack) -> int:
-    """A channel of alice's own, which rests: nobody out there is to be called."""
+def chat(stack: LiveStack, username: str = "alice") -> int:
+    """A channel of one's own, which rests: nobody out there is to be called."""
     sent = {"dialect": "slack", "url": "https://hooks.slack.com/services/x", "name": "my room"}
-    with stack.api("alice") as api:
+    with stack.api(username) as api:
         made = int(api.post("/channels/", json=sent).raise_for_status().json()["id"])
         api.post(f"/channels/{made}/", json={"is_paused": True}).raise_for_status()
     return made
