@@ -110,6 +110,7 @@ class Allowances:
         self._gate, self._licences, self._share = gate, licences, run_share
         self._row_of: dict[tuple[str, Scope, int], int] = {}
         self._terms: dict[tuple[int, int, int, int, int], Terms] = {}
+        self._lends_not_all = {scope for scope, one in gate.cohorts.items() if any(one.keeps)}
         self._first, self._last = _preorder(gate.tree)
         self._devices, self._jobs = self._held()
 
@@ -160,7 +161,7 @@ class Allowances:
                 if row != way[-1] and (most := cohorts.borrow_limit[row]) != NONE:
                     free = cohorts.own[row] + most - cohorts.taken[row]
                     found.append(((self._row("borrow", scope, row, free), milli),))
-            if any(cohorts.keeps):
+            if scope in self._lends_not_all:
                 own = [(scope, cohorts, row) for row in way if cohorts.own[row] > 0]
                 rows = [self._row("own", s, row, c.own[row] - c.taken[row]) for s, c, row in own]
                 found.append(tuple((at, milli) for at in rows))
