@@ -7,15 +7,16 @@ leaps with `pass_time`. A page that was hurried has a later date than its server
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 # What a page asks for within a second of its own is mostly answered before its next one.
 _STEP_MS = 1_000
 _ANSWERS_MS = 40
 # What is slower is waited for: at most so long, as one that is held back is not answered at all.
 _PATIENT_MS = 2_000
-_ASKS = "document.querySelectorAll('.htmx-request').length"
+_ASKS = ".htmx-request"
 
 
 def keep_time(page: Page) -> Page:
@@ -33,10 +34,9 @@ def pass_time(page: Page, seconds: int) -> None:
 
 
 def _let_answers_come(page: Page) -> None:
-    for _ in range(_PATIENT_MS // _ANSWERS_MS):
-        if not page.evaluate(_ASKS):
-            return
-        page.wait_for_timeout(_ANSWERS_MS)
+    # A locator goes on in the page that an answer loads anew, where a script's context is gone.
+    with suppress(TimeoutError):
+        page.locator(_ASKS).first.wait_for(state="detached", timeout=_PATIENT_MS)
 
 
 def pass_time_until(page: Page, seconds: int, is_so: Callable[[], bool]) -> None:
