@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -130,6 +131,39 @@ def test_a_rolled_back_transaction_gives_its_turn_back(counter):
     add_one(counter, 1, timeout_s=0.5)
     connection.close()
     assert value(counter) == 1
+
+
+def test_what_a_waiting_writer_left_behind_is_given_up_without_waiting_for_it(counter):
+    holder = connect(counter)
+    begin(holder)
+
+    def leave_one_and_write() -> None:
+        """A cursor with its statement, in a knot that only the collector undoes; then a wait."""
+        waits = connect(counter, timeout_s=4)
+        waits.ensure_connection()
+        cursor = waits.create_cursor()
+        cursor.execute("SELECT 1 UNION SELECT 2")
+        knot: list[object] = [cursor]
+        knot.append(knot)
+        del cursor, knot
+        with waits.cursor() as mine:
+            mine.execute("UPDATE counter SET n = 7")
+        waits.close()
+
+    writer = threading.Thread(target=leave_one_and_write)
+    gc.disable()
+    try:
+        writer.start()
+        time.sleep(0.3)
+        before = time.monotonic()
+        gc.collect()
+        took_s = time.monotonic() - before
+    finally:
+        gc.enable()
+    end(holder)
+    writer.join()
+    assert took_s < 2, "the collector waited for the writer that waits for this one"
+    assert value(counter) == 7
 
 
 def test_work_at_the_same_time_never_shares_a_thread_and_threads_are_used_again():

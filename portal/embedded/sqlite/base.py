@@ -1,14 +1,19 @@
-"""Writers of one process wait for each other at a lock, not in SQLite's own sleep.
+"""Writers of one process wait for each other at a lock, and none of them waits inside SQLite.
 
 SQLite has one writer. A second one sleeps, ever longer, up to a tenth of a second, and looks
 again; with a handful of threads that write in short transactions most of the time is slept away.
 Here a thread that begins a transaction first takes its process's turn, so at most one thread of
 each process stands before the file, and that one looks every millisecond. Equal to Django's
 backend in everything but the waiting: the same transactions, the same time limit, the same error.
+
+Who sleeps inside SQLite also keeps its connection locked. A cursor that was left behind, in an
+error's traceback say, is given up by whatever thread collects garbage, and giving it up takes that
+lock: the writer whose end the sleeper awaits then awaits the sleeper, until the time limit.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections import defaultdict
@@ -20,9 +25,32 @@ from django.db.utils import OperationalError
 
 LOOK_EVERY_S = 0.001
 DEFAULT_TIMEOUT_S = 5.0
-_BUSY = "database is locked"
+# Not here: a snapshot that is too old for writing stays so however long one waits.
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY)
 
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+
+class PatientCursor(base.SQLiteCursorWrapper):
+    """Looks again while another writer has the file: a statement that met one has done nothing.
+
+    Many rows in one call (`executemany`) are for inside a transaction, where nobody is met.
+    """
+
+    deadline: Callable[[], float] = staticmethod(time.monotonic)
+
+    def execute(self, query: str, params: Any = None) -> Any:
+        deadline = None
+        while True:
+            try:
+                return super().execute(query, params)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in _PASSING:
+                    raise
+                deadline = deadline or self.deadline()
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(LOOK_EVERY_S)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -31,39 +59,41 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._turn: threading.Lock | None = None
+        self._deadline: float | None = None
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Opened with SQLite's own waiting; from then on cursors wait."""
+        connection = super().get_new_connection(conn_params)
+        connection.execute("PRAGMA busy_timeout = 0")
+        return connection
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        cursor = self.connection.cursor(factory=PatientCursor)
+        cursor.deadline = self._until
+        return cursor
+
+    def _until(self) -> float:
+        if self._deadline is not None:
+            return self._deadline
+        return time.monotonic() + self._timeout_s()
+
+    def _timeout_s(self) -> float:
+        return float(self.settings_dict["OPTIONS"].get("timeout", DEFAULT_TIMEOUT_S))
 
     def _start_transaction_under_autocommit(self) -> None:
-        timeout_s = float(self.settings_dict["OPTIONS"].get("timeout", DEFAULT_TIMEOUT_S))
-        deadline = time.monotonic() + timeout_s
+        timeout_s = self._timeout_s()
+        self._deadline = time.monotonic() + timeout_s
         turn = _turns[str(self.settings_dict["NAME"])]
-        if not turn.acquire(timeout=timeout_s):
-            raise OperationalError(_BUSY)
-        self._turn = turn
         try:
-            self._begin(deadline, timeout_s)
+            if not turn.acquire(timeout=timeout_s):
+                raise OperationalError("database is locked")
+            self._turn = turn
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
         except BaseException:
             self._give_turn()
             raise
-
-    def _begin(self, deadline: float, timeout_s: float) -> None:
-        begin = super()._start_transaction_under_autocommit  # type: ignore[misc]
-        self._wait_at_most(0)
-        try:
-            while True:
-                try:
-                    begin()
-                except OperationalError as error:
-                    if _BUSY not in str(error) or time.monotonic() > deadline:
-                        raise
-                    time.sleep(LOOK_EVERY_S)
-                else:
-                    return
         finally:
-            self._wait_at_most(timeout_s)
-
-    def _wait_at_most(self, seconds: float) -> None:
-        """How long SQLite itself waits for the file: statements outside of transactions do."""
-        self.connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+            self._deadline = None
 
     def _give_turn(self) -> None:
         turn, self._turn = self._turn, None
