@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from accounts.models import User
 from scheduler import events
@@ -135,11 +135,13 @@ def _let_followers_go(jobs: Sequence[Job], *, now: datetime) -> None:
 def move_jobs_to_starting(job_ids: Sequence[int], *, now: datetime) -> set[int]:
     """Queued jobs to STARTING, as one statement for many; returns those that really moved.
 
-    Equals `move_job` in a loop, without its event: the caller records one per attempt.
+    Equals `move_job` in a loop, without its event: the caller records one per attempt. Who is
+    cancelled when late stays once its time limit fits no more: time goes on while a cycle plans.
     """
+    in_time = Q(start_by__isnull=True) | Q(start_by__gte=now)
     still_queued = set(
         Job.objects.select_for_update()
-        .filter(pk__in=job_ids, state=JobState.QUEUED)
+        .filter(in_time, pk__in=job_ids, state=JobState.QUEUED)
         .order_by("pk")
         .values_list("pk", flat=True)
     )

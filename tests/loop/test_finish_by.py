@@ -7,10 +7,11 @@ from scheduler.loop.supposing.in_time import finish_of_waiting, tell_late_jobs
 from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Job, JobEvent, Notification
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.placing import start_attempts
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import AttemptState, EndReason, JobState, Outlook, end_sentence, shown_state
 from scheduler.triage.judge import ADVICE
-from tests.scenes import at, ended, running, submit, sync
+from tests.scenes import TOKEN, at, ended, planned, running, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -130,6 +131,17 @@ def test_one_that_is_cancelled_when_late_runs_until_its_moment_at_most(
     attempt.refresh_from_db()
     assert (attempt.failure, attempt.triage["signature"]) == ("timeout", "finish_by_reached")
     assert "later moment" in ADVICE[attempt.triage["signature"]]
+
+
+def test_a_start_that_was_planned_in_time_and_comes_late_is_dropped(cluster, alice, project):
+    """A long cycle, or more than the thousand that are looked at with each second."""
+    strict = {"finish_by": by(HOUR), "finish_by_policy": "cancel", "time_limit": "30m"}
+    job, other = submit(alice, project, **strict), submit(alice, project)
+    starts = [planned(job, cluster.node(1)), planned(other, cluster.node(2))]
+    assert start_attempts(starts, lease_token=TOKEN, now=at(HOUR // 2 + 1)) == [other.pk]
+    job.refresh_from_db()
+    assert job.state == JobState.QUEUED and not job.attempts.exists()
+    assert start_attempts(starts[:1], lease_token=TOKEN, now=at(HOUR // 2)) == [job.pk]
 
 
 def test_late_tasks_of_an_array_are_told_of_once(scheduler, cluster, alice, project):

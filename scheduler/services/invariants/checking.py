@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.permissions import people_who_can
-from scheduler.invariants import accepted, attempts, devices, money, sent
+from scheduler.invariants import accepted, attempts, devices, money, promised, sent
 from scheduler.invariants.rows import Rows
 from scheduler.models import InvariantCheck
 from scheduler.services.inbox.telling import News, tell
@@ -45,6 +45,10 @@ BY_JOB: Mapping[str, tuple[Check, ...]] = {
     "I18": (sent.pieces_are_ones_own,),
     "I20": (attempts.every_change_has_its_event,),
     "I22": (money.what_is_held_is_charged,),
+    "I29": (promised.tries_are_allowed,),
+    "I30": (promised.moments_are_kept,),
+    "I31": (promised.waits_are_over,),
+    "I32": (promised.idle_stops_are_told_before,),
 }
 NODES: Mapping[str, tuple[Check, ...]] = {
     "I9": (devices.offered_once_clean,),

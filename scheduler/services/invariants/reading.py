@@ -23,8 +23,10 @@ from scheduler.models import (
     Booking,
     BudgetHold,
     Delivery,
+    Dependency,
     Device,
     DeviceSegment,
+    IdleWarning,
     Job,
     JobEvent,
     LogChunk,
@@ -49,6 +51,11 @@ _HELD = ("id", "placement_id", "device_id", "acquired_at", "released_at")
 _RANK = ("id", "attempt_id", "node_id", "rank")
 _END = ("exit_code", "end_reason", "log_size", "log_pruned_at", "ran_until")
 _JOB = ("id", "state", "version", "booked_in_id", "owner_id")
+# What was asked for beforehand, and what an end says of the next try.
+_ASKED = ("retries", "user_retries_used", "free_retries_used", "retry_rules")
+_MOMENTS = ("finish_by", "start_by", "started_at", "ended_at")
+_NEXT = ("end_facts", "triage", "stop_grace_s")
+_WARNED = ("id", "attempt_id", "outcome", "act_at", "closed_at", "kept_until")
 
 
 def jobs_of(since: datetime | None) -> Iterator[tuple[int, ...]]:
@@ -77,7 +84,10 @@ def rows_of_jobs(jobs: Sequence[int]) -> Rows:
     held = Allocation.objects.filter(placement__attempt__job__in=jobs)
     holds = BudgetHold.objects.filter(attempt__job__in=jobs)
     pieces = LogChunk.objects.filter(placement__attempt__job__in=jobs)
-    events = ("id", "job_id", "attempt_id", "kind", "from_state", "to_state")
+    events = ("id", "job_id", "attempt_id", "actor_id", "kind", "from_state", "to_state")
+    waits = Dependency.objects.filter(job__in=jobs)
+    awaited = Job.objects.filter(pk__in=waits.order_by().values("on"))
+    warnings = IdleWarning.objects.filter(attempt__job__in=jobs)
     charged = UsageEntry.objects.filter(allocation__in=held.order_by().values("pk"))
     booked = Booking.objects.filter(jobs__in=jobs).distinct()
     keys = SubmitKey.objects.filter(job__in=jobs)
@@ -90,8 +100,11 @@ def rows_of_jobs(jobs: Sequence[int]) -> Rows:
             "jobevent": _read(JobEvent.objects.filter(job__in=jobs), *events),
             "allocation": _read(held, *_HELD),
             "placement": _read(ranks, *_RANK, *_END),
-            "attempt": _read(attempts, *_ATTEMPT),
-            "job": _read(Job.objects.filter(pk__in=jobs), *_JOB),
+            "attempt": _read(attempts, *_ATTEMPT, *_NEXT),
+            "job": _read(Job.objects.filter(pk__in=jobs), *_JOB, *_ASKED, *_MOMENTS),
+            "dependency": _read(waits, "id", "job_id", "on_id", "kind"),
+            "awaited": _read(awaited, "id", "state", "started_at", "ended_at"),
+            "idlewarning": _read(warnings, *_WARNED),
             "booking": _read(booked, "id", "from_at", "until_at"),
         }
     )
