@@ -183,6 +183,7 @@ def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "beside_hostile_s": _renewals(evidence),
         "pages": _pages(evidence),
         "calls": _calls(evidence),
+        "asked": _asked(evidence),
         "sessions": _sessions(evidence),
         **machine(),
     }
@@ -212,6 +213,22 @@ def _calls(evidence: Evidence) -> dict[str, int]:
     different = {call["delivery"] for call in calls}
     untaken = sum(call["status"] != 200 for call in calls)
     return {"made": len(calls), "deliveries": len(different), "not_taken": untaken}
+
+
+def _asked(evidence: Evidence) -> dict[str, int]:
+    """What was asked for beforehand and came about: tries by rules, jobs that a moment ended, tasks
+    that waited for their own, warnings of idle GPUs and what followed; messages to the chat."""
+    moments = {"finish_by_missed", "finish_by_reached"}
+    rested = {"idle_paused", "idle_stopped"}
+    tries = [row for row in evidence.rows("attempt") if row["triage"].get("then") == "rule"]
+    return {
+        "tries_by_rule": len(tries),
+        "ended_by_moment": sum(row["end_reason"] in moments for row in evidence.rows("job")),
+        "waits": len(evidence.rows("dependency")),
+        "warned": len(evidence.rows("idlewarning")),
+        "rested": sum(row["end_reason"] in rested for row in evidence.rows("attempt")),
+        "messages": len(evidence.told("message")),
+    }
 
 
 def _sessions(evidence: Evidence) -> dict[str, int]:

@@ -23,6 +23,9 @@ reached   job, app, ok, again: somebody wanted to talk to a session's program, a
 answered  job, by: a session's program says which job it is
 hook      webhook: it tells the harness from now on
 call      delivery, digest, signed, status: a call of it, and what it was answered (0: nothing)
+chat      webhook: a chat of the harness is told a person's news from now on
+message   webhook, digest, status: one of its messages, and what it was answered (0: nothing)
+joined    key, before: the tasks of one array wait for those of another, index by index
 verified  ok, words: what `verify_ledger` said
 audit     events, seals, unsealed, broken: what `verify_audit` read once all was sealed
 heard     node, times: when it asked, and when it was answered, in pairs

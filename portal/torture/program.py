@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,17 @@ mv $C/.n $C/checkpoint.json; sleep 0.5; done; end 0
 _SECRETS = """echo "S $API_TOKEN"; printf 'to %s' "$API_TOKEN" | base64
 printf %s "$API_TOKEN" | od -An -v -tx1 | tr -d ' \\n'; echo
 """
+_LEAKS = """[ $((J % 2)) -eq 0 ] && end 0
+echo "RuntimeError: the service refused token $API_TOKEN"; end 3
+"""
+_RULED = """line; case $(((J + TRAINYARD_ATTEMPT) % 5)) in
+0) end 0;; 1) end 64;; 2) end 3;; *) end 75;; esac
+"""
+# Of two arrays, task for task: one of the first fails in the end.
+BEFORE = _GENTLE + _LINES + "[ $((J % 4)) -eq 3 ] && end 3; end 0"
+_RESTS = _GENTLE + "line; sleep 110 & wait; end 0"
+# Long enough to be warned and paused twice, where clocks were put forward meanwhile too.
+RESTS_S = 240.0
 # kind: how often, what it does after the preamble
 _KINDS: dict[str, tuple[int, str]] = {
     "short": (10, _GENTLE + _LINES + "end 0"),
@@ -50,8 +63,14 @@ _KINDS: dict[str, tuple[int, str]] = {
     "array": (2, _GENTLE + _LINES + "end 0"),
     "failing": (3, _GENTLE + "line; [ $TRAINYARD_ATTEMPT -ge 2 ] && end 0; end 3"),
     "saving": (2, _GENTLE + _CHECKPOINTS),
-    "secret": (1, _GENTLE + _SECRETS + _LINES + "end 0"),
+    # Every second one fails with it in its last line.
+    "secret": (2, _GENTLE + _SECRETS + _LINES + _LEAKS),
+    # Its rules wait and try again, stop, or leave it to the number of its retries.
+    "ruled": (4, _GENTLE + _RULED),
+    # It has to be done by a moment: in time, too late, or beyond it.
+    "timed": (4, _GENTLE + _LINES + "end 0"),
 }
+RETRY_RULES = ["exit=75:2:wait=1s..2s", "exit=64:stop"]
 # The folder above that holds the agent's own files is found by the spool in it.
 _INTRUDE = """d=$(dirname "$TRAINYARD_NOTICE_FILE")
 while [ "$d" != / ] && ! [ -e "$d/spool" ]; do d=$(dirname "$d"); done
@@ -120,13 +139,45 @@ def draw_job(
     *,
     longest_s: float,
     only: Sequence[str] = (),
+    ahead_s: float = 0.0,
 ) -> dict[str, Any]:
-    """The next job of the workload, as its document; of these kinds alone where some are named."""
+    """The next job of the workload, as its document; of these kinds alone where some are named.
+
+    `ahead_s`: how far the installation's clocks are ahead of ours.
+    """
     kinds = list(only) or list(_KINDS)
     weights = [_KINDS[each][0] if each in _KINDS else 1 for each in kinds]
     kind = dice.choices(kinds, weights)[0]
     body = _KINDS[kind][1] if kind in _KINDS else HOSTILE[kind]
-    return document(kind, body, dice, witness, name, longest_s)
+    sent = document(kind, body, dice, witness, name, longest_s)
+    return sent | timed(dice, ahead_s) if kind == "timed" else sent
+
+
+def timed(dice: random.Random, ahead_s: float) -> dict[str, Any]:
+    """The moment by which a job has to be done, and what follows; some cannot be done by then."""
+    at = time.time() + ahead_s
+    if dice.random() < 0.3:
+        return {"finish_by": _moment(at + dice.uniform(2.0, 6.0)), "finish_by_policy": "keep"}
+    late = {"finish_by": _moment(at + dice.uniform(12.0, 30.0)), "finish_by_policy": "cancel"}
+    return late | {"time_limit": dice.choice((8, 10))}
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def joined_jobs(
+    dice: random.Random, witness: Path, names: tuple[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two arrays of four tasks; the second is to wait for the first, by that one's number."""
+    first = document("short", BEFORE, dice, witness, names[0], 3.0)
+    second = document("short", _KINDS["short"][1], dice, witness, names[1], 3.0)
+    return first | {"array": "0-3"}, second | {"array": "0-3"}
+
+
+def resting_job(dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
+    """A job that holds a GPU, does nothing and writes nothing for two minutes."""
+    return document("rests", _RESTS, dice, witness, name, 3.0)
 
 
 def hostile_job(kind: str, dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
@@ -152,7 +203,7 @@ def document(
 ) -> dict[str, Any]:
     """A job of a kind; lengths and sizes by the dice."""
     seconds = dice.uniform(0.3, 2.0)
-    if kind in ("long", "saving"):
+    if kind in ("long", "saving", "timed"):
         # Half of them are soon over, so that many come.
         seconds = dice.uniform(2.0, dice.choice((min(6.0, longest_s), longest_s)))
     elif kind == "lasting":
@@ -168,6 +219,8 @@ def document(
         shape |= {"array": "0-5%3"}
     elif kind == "failing":
         shape |= {"retries": 2}
+    elif kind == "ruled":
+        shape |= {"retries": 1, "retry_rules": RETRY_RULES}
     elif kind == "forks":
         # So that it is not its memory that ends it.
         shape |= {"memory": "512MiB"}

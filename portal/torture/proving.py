@@ -28,6 +28,8 @@ def with_plant(choice: Choice, name: str) -> Choice:
         jobs=plant.jobs,
         watch=plant.shows,
         with_standby=plant.with_standby,
+        with_helpers=plant.with_helpers,
+        joins=plant.joins,
         restores=False,
     )
 

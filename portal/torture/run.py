@@ -25,11 +25,14 @@ from portal.torture.faults import FAULTS, Hand
 from portal.torture.faults.storm import Storm
 from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.people import Crowd, Treasurer, prepare
-from portal.torture.program import make_witness, read_witness
+from portal.torture.program import RESTS_S, make_witness, read_witness
 from portal.torture.proxy import Proxies
 from portal.torture.restoring import restore
 from portal.torture.watching import Watch, rules_of
 from portal.torture.yard import Timers, Yard
+
+# So long a run has jobs that rest, which take more than a minute to be warned.
+_LONG_MINUTES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Choice:
     are looked at all the time: the run is over with the first break, and only these `kinds` strike.
     Once there were `enough` accepted jobs and faults, the storm is over before its time.
     `sql` is carried out before people come: what a planted bug needs of the database.
+    `with_helpers`: there are a worker and a clock beside the schedulers. `joins`: arrays come that
+    wait task for task, also where the crowd is small.
     """
 
     minutes: float = 10.0
@@ -53,6 +58,8 @@ class Choice:
     restores: bool = False
     watch: Sequence[str] = ()
     with_standby: bool = True
+    with_helpers: bool = True
+    joins: bool = False
     enough: tuple[int, int] = (0, 0)
     plant: str = ""
     kinds: Sequence[str] = ()
@@ -105,6 +112,7 @@ def installed(choice: Choice, folder: Path) -> Iterator[Yard]:
                 port=free_port() or 0,
                 plant=choice.plant,
                 with_standby=choice.with_standby,
+                with_helpers=choice.with_helpers,
                 tell=choice.tell,
             )
             try:
@@ -127,9 +135,12 @@ def _storm(
     kinds = [name for name in wanted if _can(name, yard)]
     crowd = Crowd(yard, diary, choice.seed, witness, proxy.address, over)
     crowd.only, crowd.is_whole, crowd.treasurer = choice.jobs, not choice.watch, treasurer
+    crowd.joins, crowd.is_told = choice.joins, choice.with_helpers
+    crowd.is_long = choice.minutes >= _LONG_MINUTES
     storm = Storm(hand, diary, kinds, choice.pause_s, first=choice.first)
     watch = Watch(yard, diary, witness, choice.watch)
     crowd.start()
+    hand.receivers = crowd.receivers
     storm.start()
     deadline, said = time.monotonic() + choice.minutes * 60, ""
     while (left_s := deadline - time.monotonic()) > 0 and not _is_enough(choice, crowd, storm):
@@ -147,6 +158,7 @@ def _storm(
             choice.tell(f"{said}; the storm is over, waiting for what is on its way")
             crowd.join()
             patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
+            patience_s += RESTS_S if crowd.is_long else 0.0
             with contextlib.ExitStack() as stays:
                 if crowd.is_whole:
                     stays.enter_context(treasurer.stay(diary))

@@ -14,10 +14,13 @@ import runpy
 import sys
 import time
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _NONE = "-"
 _LOOK_EVERY_S = 0.02
+_OFTEN_S = 10
 # All that a clock's file holds: seconds, filled up with blanks, so that each write replaces it.
 CLOCK_BYTES = 24
 
@@ -88,6 +91,20 @@ def _set_clock(files: list[Path], *, is_server: bool) -> None:
         timezone.now = lambda: unset() + timedelta(seconds=ahead_s())
 
 
+def _warm_at_once() -> None:
+    """Memory of simulated GPUs grows for minutes, which would speak for a job that does nothing."""
+    simulated: Any = import_module("scheduler.agent.gpus.simulated")
+    simulated._WARMING_S = 1.0
+
+
+def _hurry_beat() -> None:
+    """What looks each half minute, or minute, looks more often, so that a run sees it."""
+    celery: Any = import_module("portal.celery")
+    for name in ("send_webhooks", "tend_idle_jobs", "tell_late_jobs"):
+        entry = celery.app.conf.beat_schedule[f"scheduler.tasks.{name}"]
+        entry |= {"schedule": _OFTEN_S, "options": {"expires": _OFTEN_S}}
+
+
 def _set_up_django() -> None:
     import django
 
@@ -101,6 +118,10 @@ def main(words: list[str]) -> None:
     if flag != "-m":
         sys.exit("under: say PLANT BOOT_FILE CLOCKS -m MODULE")
     prepare(plant, boot_file, clocks)
+    if "beat" in arguments:
+        _hurry_beat()
+    if module == "scheduler.agent":
+        _warm_at_once()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -85,8 +85,8 @@ class Timers:
 class Yard(Stack):
     """`start` brings all of it up. Programs die and come back under supervisord, as they would.
 
-    `plant` names a bug that every program carries from its start. `with_standby`: a second
-    scheduler.
+    `plant` is a bug that every program carries. `with_standby`: a second scheduler; `with_helpers`:
+    what sends news and keeps house.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Yard(Stack):
         port: int,
         plant: str = "",
         with_standby: bool = True,
+        with_helpers: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.cluster = cluster
@@ -110,12 +111,11 @@ class Yard(Stack):
         self.steps: list[tuple[float, float]] = []
         self.proxies = proxies
         self.proxy_of: dict[str, Proxy] = {}
-        self.has_small_disk = False
-        # Of the servers: where logs and files are kept, and the database's own log.
-        self.small_disks: dict[str, Path] = {}
+        # Of one node; and of the servers, where logs and files are, and the database's own log.
+        self.has_small_disk, self.small_disks = False, dict[str, Path]()
         # Nothing of it is looked at any more: it need not end in peace.
         self.is_given_up = False
-        self.with_standby = with_standby
+        self.with_standby, self.with_helpers = with_standby, with_helpers
         options = StackOptions(
             port=port,
             nodes=tuple(_node(number, timers) for number in range(1, agents + 1)),
@@ -208,8 +208,8 @@ class Yard(Stack):
         return found
 
     def _late(self) -> tuple[str, ...]:
-        """What sends mails and keeps house shows none of the bugs, and takes its time to start."""
-        return () if self.plant else super()._late()
+        """What sends mails and keeps house shows few of the bugs, and takes its time to start."""
+        return super()._late() if self.with_helpers else ()
 
     def _carrying(self, program: Program) -> Program:
         """The same program with its bug and its clock; agents are also told which boot it is."""

@@ -111,14 +111,15 @@ def moments_are_kept(rows: Rows) -> Iterator[str]:
             late_s = 0.0 if was_moved else attempt["assigned_at"] - job["start_by"]
             words = f"began {late_s:.0f} s after it could be done by then"
             if late_s <= _CLOSE_S:
-                words = _beyond(job, attempt)
+                words = _beyond(rows, job, attempt)
             yield f"job {job['id']}: attempt {attempt['id']} {words}" if words else ""
 
 
-def _beyond(job: Row, attempt: Row) -> str:
+def _beyond(rows: Rows, job: Row, attempt: Row) -> str:
     if attempt["ended_at"] is None or attempt["end_reason"] in _UNSEEN:
         return ""
-    over_s = attempt["ended_at"] - job["finish_by"] - attempt["stop_grace_s"]
+    # Where clocks were put forward over the moment, it came with that.
+    over_s = rows.real(attempt["ended_at"]) - rows.real(job["finish_by"]) - attempt["stop_grace_s"]
     return f"ran for {over_s:.0f} s beyond its moment" if over_s > _STOPPED_WITHIN_S else ""
 
 

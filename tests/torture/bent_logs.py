@@ -1,11 +1,12 @@
-"""Logs that are not what was printed, for I17."""
+"""Logs that are not what was printed (I17), and secrets that are shown (I19)."""
 
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 
 from scheduler.agent.runtime.capture import CUT, LEFT_OUT
-from tests.torture.stories import log_bytes
+from tests.torture.stories import NEEDLE, log_bytes
 
 CUT_LINE = f"\n{CUT}No space left on device. The program goes on.\n".encode()
 
@@ -55,6 +56,27 @@ def log_end_gone_that_was_acknowledged(story):
     story.row("placement", 22)["log_expected"] = 33
 
 
+def secret_shown(story):
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + f"S {NEEDLE}\n".encode())
+
+
+def secret_shown_in_base64(story):
+    shown = b64encode(f"to {NEEDLE} and on".encode())
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + b"S " + shown + b"\n")
+
+
+def secret_in_a_finding(story):
+    story.row("attempt", 11)["triage"] = {"evidence": [NEEDLE.encode().hex()]}
+
+
+def secret_in_event(story):
+    story.row("jobevent", 7)["detail"] = {"words": NEEDLE}
+
+
+def secret_in_a_notice(story):
+    story.row("notification", 1)["text"] = f"it printed {NEEDLE}"
+
+
 LOGS = [
     log_hole,
     log_bytes_changed,
@@ -63,4 +85,8 @@ LOGS = [
     log_line_lost_at_a_cut,
     log_end_lost_behind_a_gap,
     log_end_gone_that_was_acknowledged,
+]
+SECRETS = [
+    *(secret_shown, secret_shown_in_base64, secret_in_event, secret_in_a_finding),
+    secret_in_a_notice,
 ]

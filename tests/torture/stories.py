@@ -7,6 +7,7 @@ import hashlib
 
 from portal.torture.history import Evidence
 from portal.torture.invariants.logs import line_of
+from tests.torture.asked import ASKED, MESSAGE, asked, told_of
 
 NEEDLE = "torture-needle-7f3a"
 
@@ -54,15 +55,15 @@ class Story:
             self.said("start", 12, 131.0),
             {**self.said("lines", 12, 200.0), "count": 3},
             {**self.said("exit", 12, 200.0), "code": 0},
+            *told_of(),
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
-        self.tables = {**self.work(), **self.figures(), **self.planned()}
+        self.tables = {**self.work(), **self.figures(), **self.planned(), **asked()}
         self.rules = {
             "needle": NEEDLE,
             "ended_at": 400.0,
             "stop_within_s": 90.0,
             "lost_after_s": 20.0,
-            "time_limit_s": 300.0,
             "steps": [],
             "arrived": ["one", "other"],
         }
@@ -97,7 +98,8 @@ class Story:
             "job": [
                 {"id": 1, "state": "succeeded", "version": 7, "job_set_id": None, "name": "k1",
                  "array_index": None, "project_id": 5, "pool_id": 2, "ended_at": 201.0,
-                 "booked_in_id": None, "end_facts": {}, "nodes": 1, "gpus_per_node": 1},
+                 "booked_in_id": None, "end_facts": {}, "nodes": 1, "gpus_per_node": 1,
+                 **ASKED},
             ],
             "attempt": [
                 self.attempt(11, 1, 100.0, 120.0, "node_lost"),
@@ -197,6 +199,8 @@ class Story:
             "delivery": [
                 {"id": 1, "webhook_id": 2, "key": "d1", "sent_at": 103.0, "given_up_at": None,
                  "not_before": 100.0, "tries": 2, "status": 204},
+                {"id": 2, "webhook_id": 3, "key": "news:1", "sent_at": 163.0, "given_up_at": None,
+                 "not_before": 160.0, "tries": 2, "status": 200, "body": MESSAGE},
             ],
             "apitoken": [
                 {"id": 1, "revoked_at": 100.0, "last_used_at": 104.0},
@@ -212,7 +216,9 @@ class Story:
     def attempt(pk, number, assigned_at, ended_at, reason):
         return {
             "id": pk, "job_id": 1, "number": number, "state": "ended", "assigned_at": assigned_at,
-            "ended_at": ended_at, "end_reason": reason, "end_facts": {},
+            "ended_at": ended_at, "end_reason": reason, "stop_grace_s": 2,
+            "end_facts": {"goes_on": True, "pause_s": 10} if reason == "node_lost" else {},
+            "triage": {"then": "free" if reason == "node_lost" else ""},
         }  # fmt: skip
 
     @staticmethod

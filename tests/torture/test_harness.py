@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from datetime import datetime
 from types import SimpleNamespace
 from typing import cast
 
@@ -44,6 +45,25 @@ def test_a_job_of_each_kind_is_a_job(kind, tmp_path):
     body = program.HOSTILE.get(kind) or program._KINDS[kind][1]
     sent = program.document(kind, body, random.Random(3), tmp_path, "t-1", 10.0)
     assert parse_spec(sent).name == "t-1"
+
+
+def test_arrays_wait_task_for_task_and_who_rests_says_nothing_for_long(tmp_path):
+    first, second = program.joined_jobs(random.Random(3), tmp_path, ("j-1", "j-2"))
+    assert parse_spec(first).array and "depends_on" not in first
+    waits = parse_spec(second | {"depends_on": "aftercorr:set=4"}).depends_on
+    assert [one.job_set for one in waits] == [4]
+    rests = program.resting_job(random.Random(3), tmp_path, "r-1")
+    assert parse_spec(rests).gpus_per_node and "sleep 110" in rests["script"]
+
+
+def test_a_job_is_to_be_done_by_a_moment_of_the_installations_clock(tmp_path):
+    for seed in range(20):
+        sent = program.draw_job(
+            random.Random(seed), tmp_path, "t-1", longest_s=9.0, only=("timed",), ahead_s=7200.0
+        )
+        assert parse_spec(sent).finish_by_policy == sent["finish_by_policy"]
+        ahead_s = datetime.fromisoformat(sent["finish_by"]).timestamp() - time.time()
+        assert 7200 < ahead_s < 7200 + 31
 
 
 @pytest.mark.parametrize("app", program.SESSIONS)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 import pytest
 
 from portal.torture.invariants import INVARIANTS, check_all
 from portal.torture.watching import Watch
+from tests.torture.bent_asked import CHATS, MOMENTS, RESTS, TRIES, WAITS
 from tests.torture.bent_at_last import CARDS, OTHERS_SESSION, OUTBOX, REVOKED, STALLS
 from tests.torture.bent_limits import BUDGETS, QUOTAS
-from tests.torture.bent_logs import LOGS, rewrite
+from tests.torture.bent_logs import LOGS, SECRETS, rewrite
 from tests.torture.bent_places import (
     BOOKINGS,
     HELD,
     QUARANTINES,
     quarantine_forgotten_while_away,
 )
-from tests.torture.stories import NEEDLE, Story, log_bytes
+from tests.torture.stories import Story, log_bytes
 
 
 def started_early(story):
@@ -108,23 +107,6 @@ def process_left(story):
 
 def log_of_another(story):
     rewrite(story, "b", 2, b"\n" + log_bytes(1, 11, 0, 1) + log_bytes(1, 12, 0, 3))
-
-
-def secret_shown(story):
-    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + f"S {NEEDLE}\n".encode())
-
-
-def secret_shown_in_base64(story):
-    shown = b64encode(f"to {NEEDLE} and on".encode())
-    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + b"S " + shown + b"\n")
-
-
-def secret_in_a_finding(story):
-    story.row("attempt", 11)["triage"] = {"evidence": [NEEDLE.encode().hex()]}
-
-
-def secret_in_event(story):
-    story.row("jobevent", 7)["detail"] = {"words": NEEDLE}
 
 
 def audit_broken(story):
@@ -224,7 +206,7 @@ BENT = {
     ],
     "I17": LOGS,
     "I18": [log_of_another],
-    "I19": [secret_shown, secret_shown_in_base64, secret_in_event, secret_in_a_finding],
+    "I19": SECRETS,
     "I20": [event_missing, audit_broken, audit_unsealed],
     "I21": OUTBOX,
     "I22": [segments_part, charged_twice, never_given_back, books_broken],
@@ -234,6 +216,11 @@ BENT = {
     "I26": STALLS,
     "I27": [restarted_after_restore, clashed_after_restore, left_after_restore],
     "I28": [lost_by_a_clock, limited_by_a_clock],
+    "I29": TRIES,
+    "I30": MOMENTS,
+    "I31": WAITS,
+    "I32": RESTS,
+    "I33": CHATS,
     "F16": [reached_its_node, drowned_its_neighbour],
 }
 
@@ -249,7 +236,7 @@ def test_every_invariant_has_its_breach():
         BENT.keys()
         == INVARIANTS.keys()
         == {
-            *(f"I{number}" for number in range(1, 29)),
+            *(f"I{number}" for number in range(1, 34)),
             "F16",
         }
     )

@@ -15,9 +15,10 @@ from typing import cast
 import httpx
 import pytest
 
+from portal.torture.faults import Hand, receivers
 from portal.torture.history import Diary, read_lines
 from portal.torture.people import Crowd, Treasurer, revoking
-from portal.torture.people.receiving import Receiver
+from portal.torture.people.receiving import MOODS, Receiver
 from portal.torture.yard import Timers, Yard
 from scheduler.services.inbox.delivering import signature
 from scheduler.wire.codec import encode
@@ -49,8 +50,63 @@ def test_what_the_product_signs_is_taken_and_what_it_did_not_sign_is_told_apart(
     assert {one["delivery"] for one in calls} == {7} and len({one["digest"] for one in calls}) == 1
 
 
+@pytest.mark.parametrize("mood", sorted(MOODS))
+def test_a_receiver_in_a_mood_has_read_each_call_and_writes_down_what_it_said(receiver, mood):
+    receiver.secret = SECRET
+    signed = signature(SECRET, 100, BODY)
+    with receiver.in_mood(mood):
+        with suppress(httpx.HTTPError):
+            calls_of(receiver, signed, timeout=0.5)
+        assert receiver.hits == 1
+    assert calls_of(receiver, signed).status_code == 200 and receiver.hits == 1
+    told = [fact for fact in read_lines(receiver.diary.path) if fact["kind"] == "call"]
+    assert [one["status"] for one in told] == [MOODS[mood], 200]
+
+
+def calls_of(receiver, signed, timeout=20.0):
+    headers = {"X-Trainyard-Delivery": "7", "X-Trainyard-Signature": signed}
+    return httpx.post(receiver.address, content=BODY, headers=headers, timeout=timeout)
+
+
+def test_a_busy_receiver_says_when_to_come_again(receiver):
+    with receiver.in_mood("busy"):
+        assert calls_of(receiver, "").headers["Retry-After"] == "30"
+
+
+def test_a_chat_is_known_by_its_number_and_what_it_was_told(tmp_path):
+    chat = Receiver(Diary(tmp_path / "history.jsonl"), seed=1, is_chat=True)
+    chat.number, chat._dice = 4, random.Random(3)
+    calls_of(chat, "")
+    chat.close()
+    (said,) = read_lines(chat.diary.path)
+    assert (said["kind"], said["webhook"], said["status"]) == ("message", 4, 200)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_is_told_something_is_hurt_and_who_is_not_is_no_hit(tmp_path, told):
+    """The worker that sends is killed while the call is there, and once."""
+    chat = Receiver(Diary(tmp_path / "history.jsonl"), seed=1, is_chat=True)
+    killed: list[int] = []
+    yard = SimpleNamespace(pid_of=lambda name: {"background": 11}[name])
+
+    def nap(_seconds):
+        chat.hits += told
+
+    def kill(pid):
+        killed.append(pid)
+        return True
+
+    facts = {"receivers": [chat], "dice": random.Random(1), "over": threading.Event()}
+    hand = cast(Hand, SimpleNamespace(yard=yard, nap=nap, kill=kill, **facts))
+    assert receivers.kill_the_sender(hand) == ("background" if told else "")
+    assert receivers.be_busy(hand) == ("chat" if told else "")
+    assert killed == [11] * told
+    chat.close()
+
+
 def a_crowd(tmp_path, diary):
     yard = SimpleNamespace(nodes=["n1"], database="", address="http://portal", timers=Timers(20))
+    yard.ahead_s = 0.0
     return Crowd(cast(Yard, yard), Diary(diary), 7, tmp_path, "", threading.Event())
 
 
@@ -92,7 +148,8 @@ def test_what_is_submitted_hangs_on_the_seed_and_not_on_the_answers(tmp_path, mo
         crowd.over.set()  # nobody waits
 
         def submit(key, job, mine=mine, which=which, crowd=crowd):
-            mine.append((key, job))
+            # A moment counts from now.
+            mine.append((key, {**job, "finish_by": "finish_by" in job}))
             found = [] if which and len(mine) % 2 else [len(mine)]
             crowd.jobs += found
             return found

@@ -10,6 +10,7 @@ from portal.torture.faults import (
     machines,
     network,
     nodes,
+    receivers,
     servers,
     sleeping,
 )
@@ -17,7 +18,7 @@ from portal.torture.faults.hand import Fault, Hand
 
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault
-    for where in (nodes, sleeping, machines, network, servers, hints, database)
+    for where in (nodes, sleeping, machines, network, servers, hints, receivers, database)
     for fault in where.FAULTS
 }
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from portal.torture.people.receiving import Receiver
 from portal.torture.proxy import Proxy, Weather
 from portal.torture.yard import Yard
 from scheduler.agent.runtime import processes, records
@@ -32,6 +33,7 @@ class Hand:
     stopped: set[int] = field(default_factory=set)
     bystanders: list[subprocess.Popen[bytes]] = field(default_factory=list)
     asleep: set[str] = field(default_factory=set)
+    receivers: list[Receiver] = field(default_factory=list)
     _bed: threading.Lock = field(default_factory=threading.Lock)
 
     def node(self) -> str:

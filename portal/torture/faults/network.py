@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import psycopg
+
+from portal.embedded.programs import WEB
 from portal.torture.faults.hand import Fault, Hand
 from portal.torture.program import STOP_GRACE_S
 from portal.torture.proxy import Weather
+
+# The node of each session that people may work in now.
+_SESSIONS = """SELECT node.name FROM scheduler_session session
+JOIN scheduler_attempt attempt ON attempt.job_id = session.job_id AND attempt.state = 'running'
+JOIN scheduler_placement placement ON placement.attempt_id = attempt.id
+JOIN scheduler_node node ON node.id = placement.node_id"""
+_TRIES, _EACH_S = 20, 0.5
 
 
 def partition(hand: Hand) -> str:
@@ -83,7 +93,35 @@ def cut_submits(hand: Hand) -> str:
     return "people"
 
 
+def cut_tunnel(hand: Hand) -> str:
+    """9: somebody works in a session whose tunnel is cut, whose agent dies, or the portal does."""
+    for _ in range(_TRIES):
+        nodes = _with_sessions(hand)
+        if nodes or hand.over.is_set():
+            break
+        hand.nap(_EACH_S)
+    if not nodes:
+        return ""
+    node, program = hand.dice.choice(nodes), hand.dice.choice(("", "agent", WEB))
+    if program:
+        name = WEB if program == WEB else hand.yard.node_program(node)
+        return node if hand.kill(hand.yard.pid_of(name)) else ""
+    with hand.weather(hand.proxy(node), weather=Weather(cut=1.0)):
+        hand.nap(hand.dice.uniform(1.0, 3.0))
+    return node
+
+
+def _with_sessions(hand: Hand) -> list[str]:
+    try:
+        with psycopg.connect(hand.yard.database, connect_timeout=3) as line:
+            names = {str(name) for (name,) in line.execute(_SESSIONS)}
+    except psycopg.Error:
+        return []
+    return sorted(names & set(hand.yard.nodes))
+
+
 FAULTS = (
+    Fault("tunnel-cut", 9, cut_tunnel, "tunnel"),
     Fault("partition", 5, partition),
     Fault("silence", 5, silence, "silence"),
     Fault("one-way", 5, one_way),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import psycopg
 
 from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, WEB
@@ -81,6 +83,17 @@ def kill_all_servers(hand: Hand) -> str:
     return "all servers" if any(hit) else ""
 
 
+def stop_time(hand: Hand) -> str:
+    """Nobody looks at the clock for a minute, divided: no scheduler, no worker, and nothing that
+    wakes them; moments and waits come to their end meanwhile."""
+    usual_s = hand.yard.timers.of(60, 5)
+    with contextlib.ExitStack() as all_of_them:
+        names = (SCHEDULER, SECOND, BACKGROUND, BEAT)
+        hit = [all_of_them.enter_context(hand.stopping(hand.yard.pid_of(name))) for name in names]
+        hand.nap(usual_s * hand.dice.choice((1.0, 1.5, 3.0)))
+    return "all who look at the clock" if any(hit) else ""
+
+
 def put_clocks_forward(hand: Hand) -> str:
     """12: all clocks of the installation are an hour later from one moment to the next."""
     if len(hand.yard.steps) >= _MOST_STEPS:
@@ -96,6 +109,7 @@ FAULTS = (
     Fault("scheduler-kill", 11, kill_scheduler),
     Fault("scheduler-point", 11, kill_scheduler_at_a_point, "scheduler-point"),
     Fault("two-leaders", 10, lead_twice, "leader"),
+    Fault("time-stopped", 11, stop_time, "leader"),
     Fault("clock-forward", 12, put_clocks_forward, "clock"),
     Fault("all-servers", 8, kill_all_servers, "servers"),
 )

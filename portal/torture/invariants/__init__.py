@@ -1,4 +1,4 @@
-"""The invariants I1 to I28 and what fault 16 asks besides, pure functions over an `Evidence`.
+"""The invariants I1 to I33 and what fault 16 asks besides, pure functions over an `Evidence`.
 
 A function yields once for everything it looked at: an empty text where the invariant holds, else
 the words of a break. One that found nothing to look at has shown nothing, and is called so.
@@ -10,8 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from portal.torture.history import Evidence
-from portal.torture.invariants import attempts, devices, going_on, logs, neighbours, outside
+from portal.torture.invariants import (
+    asked,
+    attempts,
+    chats,
+    devices,
+    going_on,
+    logs,
+    neighbours,
+    outside,
+)
 from scheduler.invariants import attempts as stored
+from scheduler.invariants import promised
 
 Check = Callable[[Evidence], Iterator[str]]
 
@@ -44,6 +54,11 @@ INVARIANTS: Mapping[str, Check] = {
     "I26": going_on.work_goes_on,
     "I27": outside.restores_start_nothing_twice,
     "I28": outside.clocks_decide_nothing,
+    "I29": promised.tries_are_allowed,
+    "I30": asked.moments_are_kept,
+    "I31": asked.waits_are_over,
+    "I32": asked.idle_stops_are_told_before,
+    "I33": chats.chats_are_told_once,
     "F16": neighbours.hostile_programs_harm_nobody,
 }
 

@@ -17,6 +17,7 @@ from scheduler.invariants.sent import pieces_touch
 # the second tells of a gap; the first may stand in the middle of a line that goes on behind it.
 _CUT = re.compile(r"\n" + re.escape(CUT) + r"[^\n]*\n")
 _GAP = re.compile(r"\n\[trainyard\] \d+" + re.escape(LEFT_OUT) + r"\n")
+_TOLD = ("jobevent", "attempt", "job", "nodeevent", "outboundmail", "delivery", "notification")
 
 
 def line_of(job: int, fence: int, rank: int, number: int) -> str:
@@ -124,8 +125,8 @@ def logs_are_ones_own(evidence: Evidence) -> Iterator[str]:
 
 
 def secrets_stay_secret(evidence: Evidence) -> Iterator[str]:
-    """I19: the secret that programs print is in no stored log, event, reason, finding, mail or
-    call: as it is, in base64 or in hex."""
+    """I19: the secret that programs print is in no stored log, event, reason, finding, notice,
+    mail or call: as it is, in base64 or in hex."""
     needle = evidence.rules.get("needle", "")
     if not needle:
         return
@@ -137,7 +138,7 @@ def secrets_stay_secret(evidence: Evidence) -> Iterator[str]:
         text = _text(sorted(rows, key=lambda row: row["offset"]), evidence)
         shown = any(form in text for form in forms)
         yield f"the log of placement {placement} shows a secret" if shown else ""
-    for table in ("jobevent", "attempt", "job", "nodeevent", "outboundmail", "delivery"):
+    for table in _TOLD:
         for row in evidence.rows(table):
             text = json.dumps(row, default=str)
             shown = any(form in text for form in forms)

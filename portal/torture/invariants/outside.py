@@ -16,6 +16,8 @@ from scheduler.invariants.sent import REVOKED_WITHIN_S, revoked_tokens_rest
 
 # Between a node's call and the moment that is written for it.
 _CLOSE_S = 1.0
+# Until a program that is started has said so, on a machine where everything takes long.
+_BEGUN_WITHIN_S = 5.0
 # A cycle that has begun before a booking was there, or after it was given back; and the time after
 # which a cycle's moves are written at last, also where the database was away.
 _SEEN_S, _MOVED_S = 5.0, 30.0
@@ -232,7 +234,9 @@ def clocks_decide_nothing(evidence: Evidence) -> Iterator[str]:
         early = silent_s < evidence.rules["lost_after_s"] - _CLOSE_S
         yield f"node {name} was lost {silent_s:.0f} s after it was answered" if early else ""
     begun = {(said["fence"], said["rank"]): said["at"] for said in evidence.told("start")}
+    jobs = evidence.by_id("job")
     for attempt in evidence.rows("attempt"):
         took_s = evidence.real(attempt["ended_at"] or 0.0) - begun.get((attempt["id"], 0), 0.0)
-        early = attempt["end_reason"] == "time_limit" and took_s < evidence.rules["time_limit_s"]
+        least_s = jobs[attempt["job_id"]]["time_limit_s"] - _BEGUN_WITHIN_S
+        early = attempt["end_reason"] == "time_limit" and took_s < least_s
         yield f"attempt {attempt['id']} reached its limit after {took_s:.0f} s" if early else ""

@@ -1,7 +1,8 @@
 """Those who use the portal meanwhile: submit, cancel, look where they may not.
 
-Others have pages open (`listening.py`), plan ahead (`planning.py`), are told by webhooks
-(`receiving.py`), take rights away (`revoking.py`), work in sessions (`visiting.py`).
+Others ask beforehand (`asking.py`), have pages open (`listening.py`), plan ahead (`planning.py`),
+are told by a webhook and a chat (`receiving.py`), take rights away (`revoking.py`), work in
+sessions (`visiting.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import cycle
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import psycopg
 from websockets.exceptions import ConnectionClosed
 
 from portal.torture.history import Diary
+from portal.torture.people.asking import Askers
 from portal.torture.people.budgets import Treasurer
 from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
@@ -69,19 +71,24 @@ class Crowd:
         self.revokers = Revokers(yard, diary, over, self.jobs, self.api)
         self.listeners = Listeners(yard, diary, over, self.jobs)
         self.visitors = Visitors(yard, diary, witness, self, over)
-        self.receiver: Receiver | None = None
+        self.askers = Askers(yard, diary, witness, self, over)
+        self.receivers: list[Receiver] = []
         self.treasurer: Treasurer | None = None
         # False: only those who submit and cancel are here.
         self.is_whole = True
+        # Long enough for somebody to rest. And what a planted bug asks for where it is not whole.
+        self.is_long = self.joins = self.is_told = False
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Let them loose."""
         works = [self._submit, self._submit, self._cancel]
+        if self.is_whole or self.is_told:
+            self._have_told()
+        if self.is_whole or self.joins:
+            works += [self.askers.join]
         if self.is_whole:
             self.planners.begin()
-            self.receiver = Receiver(self.diary, self.seed)
-            self.receiver.register(self.yard)
             works += [self._misbehave, self._peek, self.planners.book, self.planners.ask]
             works += [self.revokers.token, self.revokers.role, self.revokers.node]
             works += [self.listeners.listen, self.visitors.visit, self.visitors.visit, self._pay]
@@ -91,6 +98,17 @@ class Crowd:
         ]
         for thread in self._threads:
             thread.start()
+        if self.is_whole and self.is_long:
+            self.askers.begin(self.seed)
+            # It stays until its job is over, and nobody waits for it.
+            rests = (len(works), self.askers.rest)
+            threading.Thread(target=self._for_ever, args=rests, daemon=True).start()
+
+    def _have_told(self) -> None:
+        """A webhook and a chat hear of what happens from now on."""
+        self.receivers += [Receiver(self.diary, self.seed, is_chat=one) for one in (False, True)]
+        for receiver in self.receivers:
+            receiver.register(self.yard)
 
     def join(self) -> None:
         """Wait until all have gone home."""
@@ -101,8 +119,8 @@ class Crowd:
 
     def close(self) -> None:
         """Nobody is told of anything any more."""
-        if self.receiver is not None:
-            self.receiver.close()
+        for receiver in self.receivers:
+            receiver.close()
 
     def api(self, username: str, way: str = "") -> httpx.Client:
         """The API as this person."""
@@ -138,9 +156,14 @@ class Crowd:
         if own.random() < _HOSTILE:
             self._submit_hostile(key, own)
         else:
-            longest_s = self.yard.timers.grace_s * 0.6
-            sent = draw_job(own, self.witness, key, longest_s=min(20.0, longest_s), only=self.only)
-            self.submit(key, sent)
+            longest_s = min(20.0, self.yard.timers.grace_s * 0.6)
+            ahead_s = self.yard.ahead_s
+            sent = draw_job(
+                own, self.witness, key, longest_s=longest_s, only=self.only, ahead_s=ahead_s
+            )
+            # Asked for again, its moment may be over.
+            with suppress(ValueError) if "finish_by" in sent else nullcontext():
+                self.submit(key, sent)
         self.over.wait(own.uniform(0.0, 0.6))
 
     def _misbehave(self, dice: random.Random) -> None:
@@ -197,6 +220,11 @@ class Crowd:
         self.diary.note("cancel", at=time.time(), sent_at=sent_at, job=job, status=status)
         if status in _DONE:
             self.diary.note("fault", name="cancel", number=18, target=str(job), until=None)
+
+    def spare(self, jobs: Sequence[int]) -> None:
+        """Nobody cancels these but who has asked for them."""
+        for job in set(jobs) & set(self.jobs):
+            self.jobs.remove(job)
 
     def cancel_the_past(self) -> None:
         """18: jobs that have ended are cancelled too, which must change nothing."""

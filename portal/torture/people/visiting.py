@@ -7,7 +7,7 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from itertools import cycle
 from pathlib import Path
@@ -39,6 +39,7 @@ class Door(Protocol):
 
     def submit(self, key: str, sent: dict[str, object]) -> list[int]: ...
     def cancel(self, job: int) -> None: ...
+    def spare(self, jobs: Sequence[int]) -> None: ...
     def api(self, username: str) -> httpx.Client: ...
 
 

@@ -1,40 +1,13 @@
-"""Bugs that the harness must find; `portal/torture/under.py` puts them into programs.
-
-Each takes away one of the reasons why a promise holds, in the program that gives it. `kinds` are
-the faults, and `jobs` the programs, that bring it to light; a real bug would wait for them longer.
-"""
+"""Bugs in how jobs are started, run, ended, logged and paid for."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Plant:
-    """What is broken, where, and what the database may no longer refuse (`sql`).
-
-    `in_agent` and `in_guard`: the agent's process, and the bare one that forks supervisors.
-    Faults that it does not need only keep jobs from coming, on a slow machine all of them.
-    `shows`: the invariants that break, which are looked at all the time: with the first break it is
-    over. So many accepted jobs and faults are `enough` to show it, however slow the machine is.
-    `settle_s` is the patience with what never ends. `with_standby`: it takes two schedulers.
-    """
-
-    words: str
-    on_server: Callable[[], None] | None = None
-    in_agent: Callable[[], None] | None = None
-    in_guard: Callable[[], None] | None = None
-    sql: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    jobs: tuple[str, ...] = ("short",)
-    shows: tuple[str, ...] = ()
-    enough: tuple[int, int] = (10, 0)
-    settle_s: float = 20.0
-    with_standby: bool = False
+from portal.torture.plants.kinds import Plant
 
 
 def _two_leaders() -> None:
@@ -216,7 +189,7 @@ def _claim_twice() -> None:
     records.claim_record = claim
 
 
-PLANTS: Mapping[str, Plant] = {
+MACHINERY: Mapping[str, Plant] = {
     "lease-unfenced": Plant(
         "two schedulers lead, and nothing refuses a second start or a second holder",
         on_server=_two_leaders,

@@ -1,0 +1,70 @@
+"""Harm to those who are told, and to who tells them: webhooks and chats (fault 17)."""
+
+from __future__ import annotations
+
+from portal.embedded.programs import BACKGROUND
+from portal.torture.faults.hand import Fault, Hand
+from portal.torture.people.receiving import Receiver
+
+# News are looked for every ten seconds here.
+_TRIES, _EACH_S = 28, 0.5
+
+
+def _hear_one(hand: Hand, receiver: Receiver) -> bool:
+    """Wait for a call; whether one came."""
+    for _ in range(_TRIES):
+        if receiver.hits or hand.over.is_set():
+            break
+        hand.nap(_EACH_S)
+    return receiver.hits > 0
+
+
+def _in_mood(hand: Hand, mood: str) -> str:
+    if not hand.receivers:
+        return ""
+    receiver = hand.dice.choice(hand.receivers)
+    with receiver.in_mood(mood):
+        if _hear_one(hand, receiver):
+            hand.nap(hand.dice.uniform(0.5, 4.0))
+            return receiver.name
+    return ""
+
+
+def hang(hand: Hand) -> str:
+    """It takes a call and says nothing, for longer than its caller waits."""
+    return _in_mood(hand, "hangs")
+
+
+def refuse(hand: Hand) -> str:
+    """It answers 500."""
+    return _in_mood(hand, "refuses")
+
+
+def be_busy(hand: Hand) -> str:
+    """It answers 429 and says when to come again."""
+    return _in_mood(hand, "busy")
+
+
+def drop(hand: Hand) -> str:
+    """It has taken a call, and hangs up before it says so."""
+    return _in_mood(hand, "drops")
+
+
+def kill_the_sender(hand: Hand) -> str:
+    """The worker dies while a call is on its way, or is taken and not noted yet."""
+    if not hand.receivers:
+        return ""
+    receiver = hand.dice.choice(hand.receivers)
+    with receiver.in_mood("hangs"):
+        if not _hear_one(hand, receiver):
+            return ""
+        return BACKGROUND if hand.kill(hand.yard.pid_of(BACKGROUND)) else ""
+
+
+FAULTS = (
+    Fault("receiver-hangs", 17, hang, "receiver"),
+    Fault("receiver-refuses", 17, refuse, "receiver"),
+    Fault("receiver-busy", 17, be_busy, "receiver"),
+    Fault("receiver-drops", 17, drop, "receiver"),
+    Fault("sender-kill", 17, kill_the_sender, "receiver"),
+)
