@@ -46,7 +46,7 @@ printf %s "$API_TOKEN" | od -An -v -tx1 | tr -d ' \\n'; echo
 _LEAKS = """[ $((J % 2)) -eq 0 ] && end 0
 echo "RuntimeError: the service refused token $API_TOKEN"; end 3
 """
-_RULED = """line; case $(((J + TRAINYARD_ATTEMPT) % 5)) in
+_RULED = """line; case $(((J + TRAINYARD_ATTEMPT) % 7)) in
 0) end 0;; 1) end 64;; 2) end 3;; *) end 75;; esac
 """
 # Of two arrays, task for task: one of the first fails in the end.

@@ -9,6 +9,10 @@ from typing import Any
 
 from portal.torture.plants.kinds import Plant
 
+_AGAIN = """INSERT INTO scheduler_waitingnews (webhook_id, notification_id, key, due_at)
+SELECT webhook_id, notification_id, key, due_at FROM scheduler_waitingnews
+WHERE webhook_id IS NOT NULL AND taken_at IS NULL"""
+
 
 def _never_spent() -> None:
     """A retry rule goes on beyond its number."""
@@ -69,16 +73,18 @@ def _stop_unwarned() -> None:
     keep = reaping.keep_moments
 
     def keep_and_stop(*, now: Any) -> Any:
-        from scheduler.models import Attempt
-        from scheduler.states import AttemptState, EndReason
+        from django.db import connection, transaction
 
-        run_long = Attempt.objects.filter(
-            state=AttemptState.RUNNING, started_at__lt=now - timedelta(seconds=2)
-        )
-        for attempt in list(run_long.select_related("job")[:5]):
-            said = {"evidence": "its GPU did nothing", "who": "a rule"}
-            reason = EndReason.IDLE_STOPPED
-            watching.request_stop(attempt=attempt, reason=reason, now=now, who="a rule", said=said)
+        from scheduler.states import EndReason
+
+        asked = "SELECT id FROM scheduler_attempt WHERE state = 'running' AND started_at < %s"
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(asked, [now - timedelta(seconds=2)])
+            for (pk,) in cursor.fetchall():
+                attempt = watching.locked_live_attempt(pk)
+                said = {"evidence": "its GPU did nothing", "who": "a rule"}
+                facts = {"reason": EndReason.IDLE_STOPPED, "who": "a rule", "said": said}
+                watching.request_stop(attempt=attempt, now=now, **facts)
         return keep(now=now)
 
     reaping.keep_moments = keep_and_stop
@@ -90,13 +96,11 @@ def _tell_again() -> None:
     take_up = delivering.take_up_channels
 
     def twice(*, now: Any) -> None:
-        from scheduler.models import WaitingNews
+        from django.db import connection
 
         take_up(now=now)
-        again = list(WaitingNews.objects.filter(webhook__isnull=False, taken_at=None))
-        for row in again:
-            row.pk = None
-        WaitingNews.objects.bulk_create(again)
+        with connection.cursor() as cursor:
+            cursor.execute(_AGAIN)
 
     delivering.take_up_channels = twice
 
