@@ -88,7 +88,8 @@ def stop_time(hand: Hand) -> str:
     wakes them; moments and waits come to their end meanwhile."""
     usual_s = hand.yard.timers.of(60, 5)
     with contextlib.ExitStack() as all_of_them:
-        names = (SCHEDULER, SECOND, BACKGROUND, BEAT)
+        names = [SCHEDULER, *([SECOND] if hand.yard.with_standby else [])]
+        names += [BACKGROUND, BEAT] if hand.yard.with_helpers else []
         hit = [all_of_them.enter_context(hand.stopping(hand.yard.pid_of(name))) for name in names]
         hand.nap(usual_s * hand.dice.choice((1.0, 1.5, 3.0)))
     return "all who look at the clock" if any(hit) else ""
