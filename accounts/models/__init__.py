@@ -1,5 +1,6 @@
 """The tables of *who, and on whose bill*."""
 
+from accounts.models.addresses import AddressChange
 from accounts.models.audit import AuditEvent, AuditHead, AuditSeal
 from accounts.models.cost_centres import CostCentre, TeamPast
 from accounts.models.delegations import Delegation, DelegationScope
@@ -19,6 +20,7 @@ from accounts.models.tokens import ApiToken
 from accounts.models.users import User, UserKind
 
 __all__ = [
+    "AddressChange",
     "ApiToken",
     "AuditEvent",
     "AuditHead",

@@ -53,6 +53,7 @@ AREAS = {
     ),
     **dict.fromkeys(
         (
+            "address",
             "channel",
             "delegation",
             "group_rule",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from datetime import datetime, timedelta
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
@@ -15,6 +13,7 @@ from accounts.models import Invitation, Role, Team, User
 from accounts.permissions import check_role, on_behalf_of
 from accounts.secrets import hash_secret
 from accounts.selectors import get_open_invitation
+from accounts.selectors.addresses import clean_email
 from accounts.services.audit import Subject, record
 from accounts.services.memberships import in_whose_place, join
 from accounts.services.people import create_user
@@ -34,11 +33,7 @@ def invite(
     """
     check_role(actor, team, role)
     now = now or timezone.now()
-    email = email.strip()
-    try:
-        validate_email(email)
-    except ValidationError:
-        raise Invalid("This is not an e-mail address.", field="email") from None
+    email = clean_email(email)
     if team.memberships.filter(user__email__iexact=email).exists():
         raise Invalid("This person is in the team already.", field="email")
     still_open = team.invitations.filter(

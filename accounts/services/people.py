@@ -8,12 +8,12 @@ import unicodedata
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from accounts import names
 from accounts.errors import Conflict, Invalid
 from accounts.models import User
+from accounts.selectors.addresses import clean_email, is_held
 from accounts.services.audit import pictured, record
 
 # ASCII, so that nobody can look like somebody else; no @, so that nobody is called like another
@@ -43,7 +43,7 @@ def create_user(
     """
     _check_username(username)
     if email or password is not None:
-        _check_email(email)
+        email = clean_email(email)
     user = User(
         username=username,
         email=email,
@@ -74,13 +74,6 @@ def create_user(
     return user
 
 
-def _check_email(email: str) -> None:
-    try:
-        validate_email(email)
-    except ValidationError:
-        raise Invalid("This is not an e-mail address.", field="email") from None
-
-
 def free_username(wish: str) -> str:
     """A user name that obeys the rules and nobody has, as close to `wish` as can be."""
     plain = unicodedata.normalize("NFKD", wish[:_MAX_WISH]).encode("ascii", "ignore").decode()
@@ -108,7 +101,7 @@ def _check_username(username: str) -> None:
 def _refuse_taken(username: str, email: str) -> None:
     if User.objects.filter(username__iexact=username).exists():
         raise Invalid("This user name is taken.", field="username")
-    if email and User.objects.filter(email__iexact=email).exists():
+    if email and is_held(email):
         raise Invalid(
             "There is an account with this e-mail address; sign in with it.", field="email"
         )

@@ -10,6 +10,7 @@ token is no longer good must keep no other out.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 
 from django.conf import settings
@@ -22,7 +23,7 @@ from portal.limits.shared import SharedBuckets
 
 API, SUBMIT, NODE, REFUSED = "api", "submit", "node", "refused"
 SEARCH, EXPORT, SOCKET, SIGN_IN = "search", "export", "socket", "sign_in"
-INVITE, ELSEWHERE = "invite", "elsewhere"
+INVITE, ELSEWHERE, LETTER = "invite", "elsewhere", "letter"
 _MOST_SAID = 200
 
 _own = Buckets()
@@ -62,6 +63,13 @@ def count(kind: str, who: object, *, search: str | None = None) -> None:
     """Take one call of this kind; raises TooFast where there is none."""
     if seconds := wait_s(kind, who, search=search):
         raise TooFast(seconds)
+
+
+def letter_wait_s(person: int, to: str) -> int:
+    """Take a letter with which this person has an address confirmed: of theirs, wherever they are,
+    and of the address, whoever asks."""
+    whom = hashlib.sha256(to.strip().casefold().encode("utf-8", "replace")).hexdigest()
+    return max(wait_s(LETTER, who, address="") for who in (person, f"to:{whom}"))
 
 
 def forget() -> None:

@@ -78,3 +78,5 @@ if OIDC_NEW_PEOPLE == "domains" and not OIDC_DOMAINS:
 OIDC_TRUSTS_MAIL = env.flag("TRAINYARD_OIDC_TRUSTS_MAIL", False)
 # Whose passwords are taken where people can sign in elsewhere.
 OIDC_PASSWORDS = env.choice("TRAINYARD_OIDC_PASSWORDS", "everyone", "administrators")
+# Who changes the mail addresses of people: they themselves, or administrators alone.
+MAIL_ADDRESSES = env.choice("TRAINYARD_MAIL_ADDRESSES", "people", "administrators")

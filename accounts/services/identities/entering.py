@@ -10,6 +10,8 @@ from django.db import IntegrityError, transaction
 
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import GroupRule, User
+from accounts.selectors.addresses import PROVIDER, decided_by
+from accounts.services.addresses.changing import follow_address
 from accounts.services.audit import Subject, record
 from accounts.services.identities.claims import Claims
 from accounts.services.identities.following import follow_groups
@@ -51,6 +53,8 @@ def _enter(claims: Claims, invitation: str) -> tuple[SocialAccount, list[str]]:
         if invitation:
             accept_invitation(secret=invitation, user=account.user)
         SocialAccount.objects.filter(pk=account.pk).update(extra_data=told_of(claims))
+        if decided_by(account.user) == PROVIDER:
+            follow_address(user=account.user, email=claims.email)
     return account, follow_groups(user=account.user, groups=claims.groups)
 
 
@@ -116,6 +120,8 @@ def subject_of_identity(user: User) -> Subject:
 
 
 def told_of(claims: Claims) -> dict[str, Any]:
-    """What is kept of it: how pages name the account, and the groups that previews count with."""
+    """What is kept of it: how pages name the account, the address that it tells of, and the groups
+    that previews count with."""
     groups = None if claims.groups is None else sorted(claims.groups)
-    return {"name": claims.email or claims.username, "groups": groups}
+    name = claims.email or claims.username
+    return {"name": name, "email": claims.email, "groups": groups}
