@@ -7,13 +7,16 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.errors import DomainError
 from accounts.permissions import can
+from accounts.selectors.addresses import decided_by, open_change_of
 from accounts.services import change_display_name
 from accounts.services.identities.reading import identity_of
 from accounts.trail import may_read
+from portal.forms.addresses import AddressForm
 from portal.forms.tokens import ProfileForm
 from portal.pages.access import page, takes, viewer_of
 from portal.pages.shell import HABITS, THEME_COOKIE, THEMES
@@ -35,9 +38,25 @@ def profile(request: HttpRequest) -> HttpResponseBase:
             return redirect("profile")
         except DomainError as refused:
             form.add_error("display_name", refused.detail)
+    return profile_page(request, form=form)
+
+
+def profile_page(
+    request: HttpRequest,
+    *,
+    form: ProfileForm | None = None,
+    address_form: AddressForm | None = None,
+) -> HttpResponse:
+    """The page, with the forms as they were sent."""
+    viewer = viewer_of(request)
     memberships = viewer.memberships.select_related("team").order_by("team__slug")
     context = {
-        "form": form,
+        "form": form or ProfileForm(initial={"display_name": viewer.display_name}),
+        "address_form": address_form or AddressForm(),
+        "address_change": open_change_of(viewer, viewer),
+        "address_by": decided_by(viewer),
+        "address_user": viewer,
+        "now": timezone.now(),
         "memberships": memberships,
         "may_see_roles": can(viewer, "read_settings", None),
         "may_see_audit": may_read(viewer),

@@ -14,6 +14,9 @@ from portal.pages import (
     settings,
     welcome,
 )
+from portal.pages.addresses import links as address_links
+from portal.pages.addresses import others as others_addresses
+from portal.pages.addresses import own as own_address
 from portal.pages.calendar import bookings
 from portal.pages.changing.job_change import job_change
 from portal.pages.changing.job_options import job_options
@@ -173,6 +176,15 @@ user_urls = [
     path("<str:username>/", users.user_detail, name="detail"),
     path("<str:username>/out/", users.user_out, name="out"),
     path("<str:username>/in/", users.user_in, name="in"),
+    path("<str:username>/address/", others_addresses.user_address, name="address"),
+    path(
+        "<str:username>/address/again/", others_addresses.user_address_again, name="address_again"
+    ),
+    path(
+        "<str:username>/address/cancel/",
+        others_addresses.user_address_cancel,
+        name="address_cancel",
+    ),
 ]
 announcement_urls = [
     path("", announcements.announcement_list, name="list"),
@@ -248,6 +260,11 @@ urlpatterns = [
     path("settings/notifications/when/", notification_hours, name="notification_hours"),
     path("settings/channels/", include((channel_urls, "channels"))),
     path("settings/profile/", settings.profile, name="profile"),
+    path("settings/profile/address/", own_address.address_ask, name="address_ask"),
+    path("settings/profile/address/again/", own_address.address_again, name="address_again"),
+    path("settings/profile/address/cancel/", own_address.address_cancel, name="address_cancel"),
+    path("addresses/confirm/<str:secret>/", address_links.address_confirm, name="address_confirm"),
+    path("addresses/undo/<str:secret>/", address_links.address_undo, name="address_undo"),
     path("settings/profile/link/", doors.identity_link, name="account_link"),
     path("settings/profile/unlink/", doors.identity_unlink, name="account_unlink"),
     path("settings/theme/", settings.theme, name="theme"),

@@ -118,6 +118,8 @@ def name_of(address: str) -> str:
     """A file name from an address."""
     if "/invitations/" in address:
         return "invitation"
+    if "/addresses/" in address:
+        return "address-undo" if "/undo/" in address else "address-confirm"
     return address.strip("/").replace("/", "-").replace("?", "-").replace("=", "-") or "home"
 
 

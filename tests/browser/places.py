@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # For whoever has not signed in.
-PUBLIC = ("/accounts/login/", "/accounts/password/reset/", "/invitations/{secret}/")
+PUBLIC = (
+    "/accounts/login/",
+    "/accounts/password/reset/",
+    "/invitations/{secret}/",
+    "/addresses/confirm/{address_confirm}/",
+    "/addresses/undo/{address_undo}/",
+)
 # Tabs of a finished job, and pages of one that waits.
 _TABS = ("", "logs/", "logs/ranks/", "files/", "metrics/", "events/", "spec/", "cost/")
 _WAITING = ("", "why/options/", "why/quote/", "why/before/", "change/")

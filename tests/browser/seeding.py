@@ -50,6 +50,7 @@ def furnish(stack: LiveStack) -> dict[str, int | str]:
         "asset": buy(stack),
         "secret": invite(stack),
         "channel": chat(stack),
+        **move(stack),
     }
 
 
@@ -141,6 +142,16 @@ def invite(stack: LiveStack) -> str:
     """The secret of an invitation that nobody has accepted; shown once, on the page of its lead."""
     form = {"invite-email": "new@example.org", "invite-role": "member"}
     return _found(r"/invitations/([\w-]+)/", _sent(stack, "lena", "/teams/vision/invite/", form))
+
+
+def move(stack: LiveStack) -> dict[str, str]:
+    """The secrets of the letters about an address that is to change, from the folder of mails."""
+    _sent(stack, "alice", "/settings/profile/address/", {"email": "alice@new.example"})
+    letters = "".join(one.read_text() for one in (stack.places.state / "mail").iterdir())
+    return {
+        f"address_{kind}": re.findall(rf"/addresses/{kind}/([\w-]+)/", letters)[-1]
+        for kind in ("confirm", "undo")
+    }
 
 
 def chat(stack: LiveStack, username: str = "alice") -> int:

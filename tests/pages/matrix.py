@@ -293,4 +293,4 @@ ROWS: tuple[Row, ...] = (
 )
 
 # What people who are not signed in may open.
-OPEN_ROUTES = frozenset({"invitation", "theme"})
+OPEN_ROUTES = frozenset({"invitation", "theme", "address_confirm", "address_undo"})

@@ -44,7 +44,7 @@ from tests.pages.operating import hooked
 from tests.pages.purchases import costs_of
 from tests.pages.rows import PERSONAS, Row
 from tests.pages.silent import silent_pages
-from tests.pages.telling import channel_of
+from tests.pages.telling import channel_of, moving_of
 from tests.pages.yard import book_soon, build_yard
 from tests.scenes import Cluster, submit
 from tests.seconding import waiting_cancel
@@ -129,6 +129,7 @@ def things(people, root, alice, bob, lead, team, project):
         "job_draft": save_draft(actor=alice, key="k", fields={"name": "x"}).pk,
         "kept": set_secret(actor=alice, name="mine", value="x" * 9).pk,
         "channel": channel_of(alice).pk,
+        **moving_of(second),
         "kept_for_all": set_secret(actor=lead, name="ours", value="x" * 9, project=project).pk,
         "service": service.pk,
         "group_rule": add_group_rule(actor=root, group="all", team=team, role="lead").pk,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
+from accounts.selectors.addresses import decided_by, open_change_of
 from accounts.services.ending.access import reactivate_person
 from accounts.services.identities.reading import identity_of
+from portal.forms.addresses import OthersAddressForm
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.selectors.people.everybody import STANDINGS, everybody, get_somebody
 from scheduler.selectors.requesting.cancels import cancel_of_person
@@ -55,6 +58,11 @@ def user_detail(request: HttpRequest, username: str) -> HttpResponseBase:
     context = {
         "person": person,
         "identity": identity_of(viewer, person),
+        "address_form": OthersAddressForm(),
+        "address_change": open_change_of(viewer, person),
+        "address_by": decided_by(person),
+        "now": timezone.now(),
+        "provider_name": settings.OIDC_NAME,
         "is_oneself": person.pk == viewer.pk,
         "seen": cancel_of_person(viewer, person, now=timezone.now()),
         "alone_at_most": ALONE_AT_MOST,

@@ -9,6 +9,7 @@ from django.utils import timezone
 from accounts.errors import NotFound
 from accounts.models import ApiToken, Membership, User, UserKind
 from accounts.permissions import can
+from accounts.selectors.addresses import open_changes
 from scheduler.models import Job
 from scheduler.states import FINAL_JOB_STATES
 
@@ -18,8 +19,9 @@ STANDINGS = ("active", "inactive")
 def everybody(
     viewer: User, *, text: str = "", standing: str = "", after: str = "", limit: int
 ) -> list[User]:
-    """People by user name behind `after`, with `seen_at`, `tokens_alive`, `jobs_open` and their
-    memberships; `text` is looked for in names, addresses and teams. Three statements."""
+    """People by user name behind `after`, with `seen_at`, `tokens_alive`, `jobs_open`, the address
+    that waits to be confirmed (`address_asked`) and their memberships; `text` is looked for in
+    names, addresses and teams. Three statements."""
     rows = _people(viewer)
     if text:
         named = Q(username__icontains=text) | Q(display_name__icontains=text)
@@ -61,6 +63,7 @@ def _people(viewer: User) -> QuerySet[User]:
             seen_at=Greatest(Coalesce("last_login", last_call), Coalesce(last_call, "last_login")),
             tokens_alive=_count(alive, "user"),
             jobs_open=_count(open_jobs.order_by(), "owner"),
+            address_asked=Subquery(open_changes().filter(**mine).values("new_email")[:1]),
         )
         .prefetch_related(
             Prefetch(
