@@ -27,6 +27,7 @@ WITHIN_A_PROJECT: Final = frozenset(
 AFTER_A_PASSWORD: Final = frozenset(
     {
         *("tokens_create", "services_token"),
+        *("address_ask", "users_address"),
         *("rates_create", "rates_propose", "rates_approve", "rates_decline", "rates_end"),
         *("rate_cards_create", "rate_cards_propose", "rate_cards_approve", "rate_cards_decline"),
         *("rate_cards_end", "rate_endings_approve", "rate_endings_decline"),

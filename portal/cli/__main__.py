@@ -24,6 +24,7 @@ from portal.cli.kept import outputs
 from portal.cli.kept.patch import patch
 from portal.cli.output import print_failure
 from portal.cli.people import (
+    address,
     audit,
     channels,
     deputies,
@@ -50,6 +51,7 @@ app = typer.Typer(
 for command in (
     session.login,
     session.whoami,
+    address.address,
     submit.submit,
     convert,
     jobs.jobs,

@@ -28,6 +28,7 @@ from scheduler.models import Asset, Attempt, Job, Pool
 from scheduler.services.books import approve_spending, propose_asset
 from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting, scenes
+from tests.addresses import asked as asked_address
 from tests.composing import make_template
 from tests.factories import member, person
 from tests.pages.telling import channel_of
@@ -120,6 +121,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
     queued = scenes.submit(somebody, project, name="queued", now=now)
     asked = requesting.ask(somebody, project, now=now)
     _, secret = invite(actor=lead, team=team, email=f"new-{number}@example.org")
+    moving = asked_address(person(f"moving-{number}"), f"moved-{number}@example.org")
     pool = Pool.objects.get()
     job_set = scenes.submit(somebody, project, array="0-1").job_set
     assert job_set is not None
@@ -143,6 +145,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "template": make_template(lead, team),
         "project": project.slug,
         "secret": secret,
+        **dict(zip(("address_link", "address_undo"), moving, strict=True)),
         "asset": _bought(pool).pk,
         "report": "period-summary",
         "month": "2026-11",

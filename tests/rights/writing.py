@@ -30,6 +30,7 @@ from scheduler.services.sites.windows import plan_window
 from tests import requesting, scenes
 from tests.accounts.pricing import desk_of
 from tests.factories import person, told
+from tests.rights import of_people
 from tests.rights.scene import Scene, Side
 
 _SOON, _LATER = (f"{date.today() + timedelta(days=days)}T00:00:00Z" for days in (20, 30))
@@ -176,8 +177,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rules/ceilings/": ("", {"owner": "{team}", "tier": "urgent"}),
     "post rules/headroom/": ("", {"pool": "{pool}", "gpus": 0}),
     "post rules/policies/": ("", {"name": "fair"}),
-    "post users/<str:username>/deactivate/": ("somebody", {"reason": "left"}),
-    "post users/<str:username>/reactivate/": ("somebody", {"reason": "back"}),
+    **of_people.SENT,
     "post groups/": ("", {"group": "ml", "role": "finance"}),
     "post groups/preview/": ("", {"group": "ml", "team": "{team}", "role": "member"}),
     "delete groups/<int:pk>/": ("group_rule", {}),

@@ -18,6 +18,7 @@ from portal.api.v1 import (
     people,
     sets,
 )
+from portal.api.v1.addresses.changes import address_urls
 from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import costs, exports, months, reports, spending, terms
 from portal.api.v1.idling.urls import idle_urls
@@ -124,6 +125,7 @@ urlpatterns: list[URLPattern] = [
     path("sessions/<int:pk>/keep/", sessions.SessionKeep.as_view(), name="session_keep"),
     path("secrets/", secrets.SecretList.as_view(), name="secrets"),
     path("secrets/<int:pk>/", secrets.SecretByNumber.as_view(), name="secret"),
+    *address_urls,
     *telling_urls,
     path("views/", views.ViewList.as_view(), name="views"),
     path("views/<int:pk>/", views.ViewByNumber.as_view(), name="view"),

@@ -28,11 +28,13 @@ class PlaceInTeam(serializers.Serializer[Any]):
 
 
 class PersonShape(serializers.Serializer[Any]):
-    """A person; `tokens` are those that are accepted, `jobs` those that wait or run."""
+    """A person; `tokens` are those that are accepted, `jobs` those that wait or run.
+    `address_asked`: the mail address that waits to be confirmed."""
 
     username = serializers.CharField()
     display_name = serializers.CharField()
     email = serializers.CharField(allow_blank=True)
+    address_asked = serializers.CharField(allow_null=True)
     is_active = serializers.BooleanField()
     is_administrator = serializers.BooleanField()
     joined_at = serializers.DateTimeField()
@@ -73,11 +75,13 @@ class LeftShape(serializers.Serializer[Any]):
     bulk_cancel = serializers.IntegerField(allow_null=True)
 
 
-def _show(person: Any) -> dict[str, Any]:
+def show_person(person: Any) -> dict[str, Any]:
+    """One of `everybody`, as replies have them."""
     return {
         "username": person.username,
         "display_name": person.get_full_name(),
         "email": person.email,
+        "address_asked": person.address_asked,
         "is_active": person.is_active,
         "is_administrator": person.is_superuser,
         "joined_at": person.date_joined,
@@ -122,7 +126,9 @@ class PersonList(ApiView):
             limit=limit + 1,
         )
         following = found[limit - 1].username if len(found) > limit else None
-        return Response({"items": [_show(one) for one in found[:limit]], "next_after": following})
+        return Response(
+            {"items": [show_person(one) for one in found[:limit]], "next_after": following}
+        )
 
 
 class PersonByName(ApiView):
@@ -130,7 +136,7 @@ class PersonByName(ApiView):
 
     @operation("users_read", "One person (administrators)", scope="people:read", reply=PersonShape)
     def get(self, request: Request, username: str) -> Response:
-        return Response(_show(get_somebody(viewer_of(request), username)))
+        return Response(show_person(get_somebody(viewer_of(request), username)))
 
 
 class PersonDeactivate(ApiView):
@@ -156,7 +162,7 @@ class PersonDeactivate(ApiView):
             "refused": left.refused,
             "bulk_cancel": left.proposal.pk if left.proposal else None,
         }
-        return Response({"person": _show(get_somebody(actor, username)), **ended, **jobs})
+        return Response({"person": show_person(get_somebody(actor, username)), **ended, **jobs})
 
 
 class PersonReactivate(ApiView):
@@ -173,4 +179,4 @@ class PersonReactivate(ApiView):
         actor = viewer_of(request)
         person = get_somebody(actor, username)
         reactivate_person(actor=actor, user=person, **body_of(request, ReasonBody))
-        return Response(_show(get_somebody(actor, username)))
+        return Response(show_person(get_somebody(actor, username)))

@@ -1,0 +1,1 @@
+"""How mail addresses change, for programs and signed-in browsers."""
