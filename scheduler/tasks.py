@@ -22,7 +22,6 @@ from django.db import connections
 from django.utils import timezone
 
 from accounts.services import sealing
-from accounts.services.addresses.changing import prune_addresses
 from accounts.services.ending import access
 from scheduler.collecting import settle
 from scheduler.events import SCHEDULING
@@ -134,8 +133,7 @@ def tend_idle_jobs() -> int:
 @shared_task
 def forget_sign_ins() -> int:
     """Delete browser sessions and changes of mail addresses that are over."""
-    now = timezone.now()
-    return access.forget_sign_ins(now=now) + prune_addresses(now=now)
+    return access.forget_over(now=timezone.now())
 
 
 @shared_task

@@ -1,4 +1,4 @@
-"""Forms of people: roles of the organisation, who acts for whom, accounts of programs."""
+"""Forms of people: roles of the organisation, deputies, accounts of programs, mail addresses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.core.validators import MaxValueValidator
 
 from accounts.models import DelegationScope, OrganisationRole
 from accounts.services import SERVICE_SCOPES
+from accounts.services.addresses.asking import MAX_REASON
 from portal.forms.tokens import BoundsForm
 
 # Later than anybody means, and early enough to reckon with the day after it.
@@ -109,3 +110,29 @@ class ServiceTokenForm(BoundsForm):
     expires_in_days = forms.IntegerField(
         label="Expires in days", min_value=1, max_value=365, initial=90
     )
+
+
+class AddressForm(forms.Form):
+    """Another mail address of one's own; the service says whether it is one."""
+
+    email = forms.CharField(
+        label="New mail address",
+        max_length=254,
+        strip=True,
+        widget=forms.EmailInput(attrs={"autocomplete": "email"}),
+    )
+
+
+class OthersAddressForm(AddressForm):
+    """Somebody else's, with how and why."""
+
+    how = forms.ChoiceField(
+        label="How",
+        choices=[
+            ("link", "They confirm it: a link goes there, good for an hour, for who is signed in"),
+            ("now", "At once, without their word: for who cannot sign in or follow a link"),
+        ],
+        initial="link",
+        widget=forms.RadioSelect,
+    )
+    reason = forms.CharField(label="Reason", max_length=MAX_REASON, strip=True)

@@ -16,7 +16,7 @@ from accounts.selectors.addresses import decided_by, open_change_of
 from accounts.services import change_display_name
 from accounts.services.identities.reading import identity_of
 from accounts.trail import may_read
-from portal.forms.addresses import AddressForm
+from portal.forms.people import AddressForm
 from portal.forms.tokens import ProfileForm
 from portal.pages.access import page, takes, viewer_of
 from portal.pages.shell import HABITS, THEME_COOKIE, THEMES

@@ -14,6 +14,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import ApiToken, User
 from accounts.permissions import can
+from accounts.services.addresses.changing import prune_addresses
 from accounts.services.audit import record
 
 MAX_REASON = 1000
@@ -59,6 +60,11 @@ def forget_sign_ins(*, now: datetime) -> int:
     while gone := store.forget_expired(now):
         count += gone
     return count
+
+
+def forget_over(*, now: datetime) -> int:
+    """The same, and changes of mail addresses that are long over."""
+    return forget_sign_ins(now=now) + prune_addresses(now=now)
 
 
 @transaction.atomic

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase
 from accounts.selectors.addresses import open_change_of
 from accounts.services.addresses.asking import ask_address_for, cancel_address, send_address_link
 from accounts.services.addresses.changing import set_address
-from portal.forms.addresses import OthersAddressForm
+from portal.forms.people import OthersAddressForm
 from portal.pages.access import page, refused_form, said_and_back, viewer_of
 from portal.pages.addresses.own import sent_to, take_letter
 from portal.pages.signing.again import asks_password

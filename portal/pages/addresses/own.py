@@ -10,7 +10,7 @@ from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.selectors.addresses import open_change_of
 from accounts.services.addresses.asking import ask_address, cancel_address, send_address_link
 from portal import limits
-from portal.forms.addresses import AddressForm
+from portal.forms.people import AddressForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.settings import profile_page
 from portal.pages.signing.again import asks_password

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.selectors.addresses import decided_by, open_change_of
 from accounts.services.ending.access import reactivate_person
 from accounts.services.identities.reading import identity_of
-from portal.forms.addresses import OthersAddressForm
+from portal.forms.people import OthersAddressForm
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.selectors.people.everybody import STANDINGS, everybody, get_somebody
 from scheduler.selectors.requesting.cancels import cancel_of_person
