@@ -24,12 +24,12 @@ _WORDS = {
     "maintenance windows and simulations (operators; some of it leads)",
     "costs:read": "see costs, prices, months, reports and their files",
     "requests:write": "ask for quota, decide on requests, and set their rules",
-    "people:read": "see people, teams, roles, what groups give, who acts for whom, service "
-    "accounts, webhooks, chats, notices and views",
+    "people:read": "see people, your mail address, teams, roles, what groups give, who acts for "
+    "whom, service accounts, webhooks, chats, notices and views",
     "audit:read": "read who changed what (as far as you may)",
     "people:write": "give and take roles, let people in and out, make and move teams, end who acts "
-    "for whom; set what groups give, retention, rules of projects, webhooks, chats, notices and "
-    "views (as far as you may)",
+    "for whom; cancel mail addresses that wait, or send their links again; set what groups give, "
+    "retention, rules of projects, webhooks, chats, notices and views (as far as you may)",
 }
 
 

@@ -122,7 +122,7 @@ def test_the_limits_of_the_specification_are_the_defaults():
     usual = defaults.CALLS_PER_MINUTE
     assert (usual["sign_in"], usual["submit"], usual["api"], usual["search"]) == (5, 60, 600, 30)
     assert (usual["export"] * 60, usual["socket"]) == (6, 30)
-    assert defaults.CALLS_AT_ONCE == {"submit": 200, "export": 6, "invite": 60}
+    assert defaults.CALLS_AT_ONCE == {"submit": 200, "export": 6, "invite": 60, "letter": 10}
 
 
 def test_attempts_to_sign_in_are_counted_by_name_and_address(settings, client, alice):

@@ -19,6 +19,8 @@ TAKE_POST = {row.route for row in POSTS} | {
     "jobs:submit",
     "nodes:enrol",
     "invitation",
+    "address_confirm",
+    "address_undo",
     "tokens:list",
     "delegations:list",
     "requests:new",
@@ -38,6 +40,7 @@ LED_BACK = {
     "finance:budget_remove": "finance:budgets",
     "finance:period_act": "finance:periods",
     "approval_rule_end": "approval_rules",
+    **{f"address_{name}": "profile" for name in ("ask", "again", "cancel")},
     "bookings:window": "bookings:list",
 }
 TAKE_GET = {row.route for row in ROWS if row.method == "GET"} | set(LED_BACK)

@@ -3,6 +3,7 @@ finds each in its rows; those that take a whole installation are found by `manag
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 
 import pytest
@@ -10,13 +11,11 @@ import pytest
 from portal.torture import plants
 from scheduler.loop import reaping
 from scheduler.models import Job
-from scheduler.services import attempts, transitions
 from scheduler.services.inbox import delivering
 from scheduler.services.inbox import jobs as news_of_jobs
 from scheduler.services.invariants import check_invariants
 from scheduler.services.jobs import submit_job
 from scheduler.services.placing import start_attempts
-from scheduler.services.submitting import order
 from scheduler.spec import parse_spec
 from scheduler.states import EndReason
 from tests import scenes
@@ -31,15 +30,15 @@ def cluster(root):
 
 
 @pytest.fixture
-def planted(monkeypatch):
-    """Puts a bug in for the length of a test; `places`: what it replaces."""
-
-    def put(name, *places):
-        for owner, attribute in places:
-            monkeypatch.setattr(owner, attribute, getattr(owner, attribute))
-        plants.PLANTS[name].on_server()
-
-    return put
+def planted():
+    """Puts a bug in for the length of a test: whatever it replaced in the scheduler comes back."""
+    rooms = [module for name, module in sys.modules.items() if name.startswith("scheduler.")]
+    before = [(module, dict(vars(module))) for module in rooms]
+    yield lambda name: plants.PLANTS[name].on_server()
+    for module, names in before:
+        for name, value in names.items():
+            if callable(value) and vars(module).get(name) is not value:
+                setattr(module, name, value)
 
 
 def fail(cluster, job, *, now, code=75, reason=EndReason.EXIT_CODE):
@@ -55,7 +54,7 @@ def found():
 
 
 def test_a_rule_beyond_its_number(cluster, alice, project, planted):
-    planted("rule-unbounded", (attempts, "what_follows"))
+    planted("rule-unbounded")
     job = submit(alice, project, retry_rules="exit=75:1")
     for now in (60, 80):
         fail(cluster, job, now=now)
@@ -63,7 +62,7 @@ def test_a_rule_beyond_its_number(cluster, alice, project, planted):
 
 
 def test_a_wait_that_is_not_held(cluster, alice, project, planted):
-    planted("wait-skipped", (attempts, "wait_before_retry"))
+    planted("wait-skipped")
     job = submit(alice, project, retry_rules="exit=75:2:wait=1m")
     fail(cluster, job, now=60)
     fail(cluster, job, now=70)
@@ -71,14 +70,14 @@ def test_a_wait_that_is_not_held(cluster, alice, project, planted):
 
 
 def test_a_node_that_is_charged_to_the_job(cluster, alice, project, planted):
-    planted("node-charged", (attempts, "what_follows"))
+    planted("node-charged")
     job = submit(alice, project, retries=2)
     fail(cluster, job, now=60, reason=EndReason.NODE_LOST)
     assert job.user_retries_used == 1 and "I29" in found()
 
 
 def test_a_start_too_late_for_its_moment(cluster, alice, project, planted):
-    planted("moment-missed", (reaping, "keep_moments"), (transitions, "Q"))
+    planted("moment-missed")
     moment = {"finish_by": at(900).isoformat(), "finish_by_policy": "cancel", "time_limit": "5m"}
     job = submit(alice, project, **moment)
     assert start_attempts([planned(job, cluster.node(1))], lease_token=TOKEN, now=at(700))
@@ -86,7 +85,7 @@ def test_a_start_too_late_for_its_moment(cluster, alice, project, planted):
 
 
 def test_a_task_before_the_one_of_its_index(cluster, alice, project, planted):
-    planted("partner-unawaited", (order, "dependency_obstacle"))
+    planted("partner-unawaited")
     asked = {"project": project.path, "script": "x", "array": "0-1"}
     first = submit_job(actor=alice, spec=parse_spec({"name": "a", **asked}), now=at(0)).job
     waits = {"name": "b", "depends_on": f"aftercorr:set={first.job_set_id}", **asked}
@@ -98,7 +97,7 @@ def test_a_task_before_the_one_of_its_index(cluster, alice, project, planted):
 
 
 def test_a_stop_without_a_warning(cluster, alice, project, planted):
-    planted("rest-unwarned", (reaping, "keep_moments"))
+    planted("rest-unwarned")
     job = submit(alice, project)
     attempt = start(job, cluster.node(1), now=at(10))
     sync(cluster.node(1), running(attempt), now=at(11))
@@ -113,8 +112,8 @@ def test_a_chat_is_told_again_and_a_notice_shows_a_secret(monkeypatch, planted):
     """They reach what they break; only a run sees the chat."""
     looked: list[datetime] = []
     monkeypatch.setattr(delivering, "take_up_channels", lambda *, now: looked.append(now))
-    plants.PLANTS["told-twice"].on_server()
+    planted("told-twice")
     delivering.take_up_channels(now=at(0))
     assert looked == [at(0)]
-    planted("secret-told", (news_of_jobs, "tell"))
+    planted("secret-told")
     assert news_of_jobs.tell.__name__ == "aloud"

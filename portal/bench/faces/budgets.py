@@ -81,6 +81,8 @@ BUDGETS: Mapping[str, Budget] = {
     "welcome": _HELP,
     "styleguide": _GUIDE,
     "invitation": _HELP,
+    "address_confirm": _HELP,
+    "address_undo": _HELP,
     "jobs:list": _JOBS,
     "jobs:submit": _COMPOSER,
     "jobs:start": _COMPOSER,

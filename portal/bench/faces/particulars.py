@@ -6,9 +6,11 @@ from decimal import Decimal
 
 from django.utils import timezone
 
-from accounts.models import Project, User
+from accounts.models import AddressChange, Project, User
+from accounts.secrets import hash_secret
 from accounts.selectors import visible_teams
 from accounts.services import invite
+from accounts.services.addresses.asking import ask_address
 from portal.bench.figures import POOL, tell
 from scheduler.models import Pool
 from scheduler.services.books import propose_asset
@@ -66,3 +68,13 @@ def invited(root: User) -> str:
     team = visible_teams(root).order_by("pk")[0]
     _, secret = invite(actor=root, team=team, email="new@example.org")
     return secret
+
+
+def asked_address(person: User) -> dict[str, str]:
+    """By route the secrets of a change of this person's mail address; only the letters have them,
+    so others take their place."""
+    change = ask_address(actor=person, email=f"new-{person.pk}@example.org")
+    kept = {"address_confirm": f"link-{change.pk}", "address_undo": f"undo-{change.pk}"}
+    link, undo = map(hash_secret, kept.values())
+    AddressChange.objects.filter(pk=change.pk).update(link_hash=link, undo_hash=undo)
+    return kept

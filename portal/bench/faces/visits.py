@@ -19,7 +19,7 @@ from accounts.models import User
 from accounts.selectors import person_named
 from portal.bench.faces.budgets import BUDGETS, Budget
 from portal.bench.faces.filling import fill, researcher
-from portal.bench.faces.particulars import invited
+from portal.bench.faces.particulars import asked_address, invited
 from portal.bench.faces.places import numbers_for, query_for
 from portal.bench.faces.readings import read_devices
 from portal.bench.figures import percentile, tell
@@ -49,7 +49,8 @@ def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
         client.force_login(person)
         routes = sorted(BUDGETS, key=lambda one: (not one.startswith("cluster"), one))
         addresses = {route: address for route in routes if (address := _address(route, person))}
-        addresses["invitation"] = reverse("invitation", kwargs={"secret": secret})
+        secrets = {"invitation": secret, **asked_address(person)}
+        addresses |= {route: reverse(route, args=[word]) for route, word in secrets.items()}
         for address in addresses.values():
             client.get(address)
         # As the server does once its pages are loaded.
