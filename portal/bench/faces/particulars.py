@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from django.utils import timezone
 
-from accounts.models import AddressChange, Project, User
+from accounts.models import Project, User
 from accounts.secrets import hash_secret
 from accounts.selectors import visible_teams
 from accounts.services import invite
@@ -75,6 +75,6 @@ def asked_address(person: User) -> dict[str, str]:
     so others take their place."""
     change = ask_address(actor=person, email=f"new-{person.pk}@example.org")
     kept = {"address_confirm": f"link-{change.pk}", "address_undo": f"undo-{change.pk}"}
-    link, undo = map(hash_secret, kept.values())
-    AddressChange.objects.filter(pk=change.pk).update(link_hash=link, undo_hash=undo)
+    change.link_hash, change.undo_hash = map(hash_secret, kept.values())
+    change.save(update_fields=["link_hash", "undo_hash"])
     return kept
