@@ -21,7 +21,7 @@ from accounts.secrets import hash_secret
 LINK_LIFE = timedelta(hours=1)
 UNDO_LIFE = timedelta(days=7)
 PROVIDER, ADMINISTRATORS = "provider", "administrators"
-_MAX_EMAIL = 254
+MAX_EMAIL = 254
 
 
 def clean_email(text: str) -> str:
@@ -32,8 +32,8 @@ def clean_email(text: str) -> str:
         validate_email(email)
     except ValidationError:
         raise Invalid("This is not an e-mail address.", field="email") from None
-    if len(email) > _MAX_EMAIL:
-        raise Invalid(f"Use at most {_MAX_EMAIL} characters.", field="email")
+    if len(email) > MAX_EMAIL:
+        raise Invalid(f"Use at most {MAX_EMAIL} characters.", field="email")
     return email
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import models, transaction
 from django.utils import timezone
 
-from accounts.errors import Forbidden
+from accounts.errors import Forbidden, Invalid
 from accounts.models import ApiToken, AuditEvent, Project, Team, User
 from accounts.origin import current_origin
 
@@ -77,7 +77,7 @@ REFUSAL = "job.refuse"
 _SPAN = timedelta(hours=1)
 _MOST_IN_A_SPAN = 10
 _MAX_STATE = 16_384
-_MAX_REASON = 1_000
+MAX_REASON = 1_000
 _MAX_LABEL = 255
 
 
@@ -131,8 +131,18 @@ def record(
         user_agent=here.user_agent,
         before=written(before),
         after=written(after),
-        reason=_clean(reason)[:_MAX_REASON],
+        reason=_clean(reason)[:MAX_REASON],
     )
+
+
+def reason_of(text: str) -> str:
+    """A reason as it is kept, where one has to be given; raises Invalid that names `reason`."""
+    reason = text.replace("\x00", "").strip()
+    if not reason:
+        raise Invalid("reason: say why, for those who look at the audit.", field="reason")
+    if len(reason) > MAX_REASON:
+        raise Invalid(f"reason: at most {MAX_REASON} characters.", field="reason")
+    return reason
 
 
 @transaction.atomic

@@ -8,8 +8,9 @@ from django import forms
 from django.core.validators import MaxValueValidator
 
 from accounts.models import DelegationScope, OrganisationRole
+from accounts.selectors.addresses import MAX_EMAIL
 from accounts.services import SERVICE_SCOPES
-from accounts.services.addresses.asking import MAX_REASON
+from accounts.services.audit import MAX_REASON
 from portal.forms.tokens import BoundsForm
 
 # Later than anybody means, and early enough to reckon with the day after it.
@@ -117,7 +118,7 @@ class AddressForm(forms.Form):
 
     email = forms.CharField(
         label="New mail address",
-        max_length=254,
+        max_length=MAX_EMAIL,
         strip=True,
         widget=forms.EmailInput(attrs={"autocomplete": "email"}),
     )

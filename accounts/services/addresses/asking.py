@@ -22,9 +22,7 @@ from accounts.selectors.addresses import (
     open_changes,
 )
 from accounts.services.addresses.letters import Letter, post
-from accounts.services.audit import record
-
-MAX_REASON = 1000
+from accounts.services.audit import reason_of, record
 
 
 @transaction.atomic
@@ -35,10 +33,10 @@ def ask_address(*, actor: User, email: str, now: datetime | None = None) -> Addr
     One that another account has is answered alike, and its holder is told. Raises Forbidden where
     others decide, Invalid for what is no address or one's own already.
     """
-    locked(actor)
-    if by := decided_by(actor):
+    person = locked(actor)
+    if by := decided_by(person):
         raise Forbidden(refusal_of(by))
-    return _ask(actor, actor, email, "", now or timezone.now())
+    return _ask(actor, person, email, "", now or timezone.now())
 
 
 @transaction.atomic
@@ -47,8 +45,8 @@ def ask_address_for(
 ) -> AddressChange:
     """The same, by an administrator; the person confirms it from there, signed in. Raises Forbidden
     for others and for oneself, Invalid without a reason."""
-    reason = checked(actor, user, reason)
-    return _ask(actor, user, email, reason, now or timezone.now())
+    person, reason = checked(actor, user, reason)
+    return _ask(actor, person, email, reason, now or timezone.now())
 
 
 @transaction.atomic
@@ -97,22 +95,18 @@ def whose(actor: User, user: User | None) -> User:
     return locked(user)
 
 
-def checked(actor: User, user: User, reason: str) -> str:
-    """The reason as it is kept, of an administrator who changes somebody else's address."""
+def checked(actor: User, user: User, reason: str) -> tuple[User, str]:
+    """Somebody, locked, and the reason as it is kept, for an administrator who changes it."""
     if not can(actor, "administer_cluster", None):
         raise Forbidden("Only administrators change the mail addresses of others.")
     if user.is_service:
         raise Invalid("Programs have no mail address.", field="username")
     if user.pk == actor.pk:
         raise Forbidden("This is you: change your own address under Settings, Profile.")
-    if decided_by(locked(user)) == PROVIDER:
+    person = locked(user)
+    if decided_by(person) == PROVIDER:
         raise Forbidden(refusal_of(PROVIDER, "Their"))
-    reason = reason.replace("\x00", "").strip()
-    if not reason:
-        raise Invalid("reason: say why, for those who look at the audit.", field="reason")
-    if len(reason) > MAX_REASON:
-        raise Invalid(f"reason: at most {MAX_REASON} characters.", field="reason")
-    return reason
+    return person, reason_of(reason)
 
 
 def refusal_of(by: str, whose_it_is: str = "Your") -> str:
@@ -134,8 +128,7 @@ def new_address(person: User, text: str) -> str:
     return email
 
 
-def _ask(actor: User, user: User, email: str, reason: str, now: datetime) -> AddressChange:
-    person = locked(user)
+def _ask(actor: User, person: User, email: str, reason: str, now: datetime) -> AddressChange:
     if person.is_service:
         raise Forbidden("Programs have no mail address.")
     email = new_address(person, email)

@@ -95,8 +95,7 @@ def set_address(
     """
     now = now or timezone.now()
     with transaction.atomic():
-        reason = checked(actor, user, reason)
-        person = locked(user)
+        person, reason = checked(actor, user, reason)
         if person.is_superuser:
             raise Forbidden(
                 "An administrator confirms their new address themselves: send them a link."

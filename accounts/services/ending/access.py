@@ -15,9 +15,7 @@ from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import ApiToken, User
 from accounts.permissions import can
 from accounts.services.addresses.changing import prune_addresses
-from accounts.services.audit import record
-
-MAX_REASON = 1000
+from accounts.services.audit import reason_of, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +90,4 @@ def _checked(actor: User, user: User, reason: str) -> str:
         raise Invalid("An account of programs is ended by its team.", field="username")
     if user.pk == actor.pk:
         raise Forbidden("Nobody shuts themselves out. Ask another administrator.")
-    reason = reason.replace("\x00", "").strip()
-    if not reason:
-        raise Invalid("reason: say why, for those who look at the audit.", field="reason")
-    if len(reason) > MAX_REASON:
-        raise Invalid(f"reason: at most {MAX_REASON} characters.", field="reason")
-    return reason
+    return reason_of(reason)

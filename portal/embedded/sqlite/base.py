@@ -45,7 +45,8 @@ class PatientCursor(base.SQLiteCursorWrapper):
             try:
                 return super().execute(query, params)
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode not in _PASSING:
+                # Errors that Python itself raises have no code.
+                if getattr(error, "sqlite_errorcode", None) not in _PASSING:
                     raise
                 deadline = deadline or self.deadline()
                 if time.monotonic() > deadline:

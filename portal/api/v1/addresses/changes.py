@@ -11,22 +11,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import User
-from accounts.selectors.addresses import decided_by, open_change_of
+from accounts.selectors.addresses import MAX_EMAIL, decided_by, open_change_of
 from accounts.services.addresses.asking import (
-    MAX_REASON,
     ask_address,
     ask_address_for,
     cancel_address,
     send_address_link,
 )
 from accounts.services.addresses.changing import set_address
+from accounts.services.audit import MAX_REASON
 from portal import limits
 from portal.api.operations import ApiView, body_of, operation, too_fast
 from portal.api.shapes import viewer_of
 from portal.api.v1.organisation.users import PersonShape, show_person
 from scheduler.selectors.people.everybody import get_somebody
 
-_MAX_EMAIL = 254
 _DECIDERS = ("", "provider", "administrators")
 _HOW = ("link", "now")
 
@@ -57,7 +56,7 @@ class AddressShape(serializers.Serializer[Any]):
 class AddressBody(serializers.Serializer[Any]):
     """The new address."""
 
-    email = serializers.CharField(max_length=_MAX_EMAIL)
+    email = serializers.CharField(max_length=MAX_EMAIL)
 
 
 class OthersAddressBody(AddressBody):

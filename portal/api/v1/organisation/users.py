@@ -8,7 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.services.ending.access import MAX_REASON, reactivate_person
+from accounts.services.audit import MAX_REASON
+from accounts.services.ending.access import reactivate_person
 from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, Query, body_of, choice, operation, whole
 from portal.api.shapes import viewer_of
