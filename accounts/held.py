@@ -7,7 +7,7 @@ every change. `accounts/permissions.py` says what follows from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils import timezone
@@ -54,8 +54,27 @@ def grants_of(user: User) -> Grants:
     return cached
 
 
-def _made_of(user: User, rights: Iterable[tuple[str, int, str, int]]) -> Grants:
-    """From the rows of `rights_of`; kept with the user."""
+def read_grants_of(people: Sequence[User]) -> None:
+    """Read what several people hold, in one statement, and in another for whom they act, if any of
+    them ever does; nothing of whom it is known already."""
+    fresh = [one for one in people if not hasattr(one, "_trainyard_grants")]
+    if not fresh:
+        return
+    rights = list(rights_of_all(User.objects.filter(pk__in=[one.pk for one in fresh]).values("pk")))
+    own = {one.pk: of_one(rights, one.pk) for one in fresh}
+    deputies = [one for one in fresh if any(word == DEPUTIES for _, _, word, _ in own[one.pk])]
+    held = _acts_for(deputies) if deputies else {}
+    for one in fresh:
+        _made_of(one, own[one.pk], held.get(one.pk, ()))
+
+
+def _made_of(
+    user: User,
+    rights: Iterable[tuple[str, int, str, int]],
+    acts_for: tuple[Delegation, ...] | None = None,
+) -> Grants:
+    """From the rows of `rights_of`, and for whom the user acts, if that was read; kept with the
+    user."""
     groups, projects, teams, parents = set[str](), set[tuple[int, str]](), set(), []
     for what, number, word, parent in rights:
         if what == GROUP:
@@ -66,13 +85,15 @@ def _made_of(user: User, rights: Iterable[tuple[str, int, str, int]]) -> Grants:
             teams.add((number, word))
         else:
             parents.append((number, parent))
+    if acts_for is None:
+        acts_for = _acts_for([user]).get(user.pk, ()) if DEPUTIES in groups else ()
     led = {int(name.split(":")[1]) for name in groups if _LEADS.fullmatch(name)}
     found = Grants(
         projects=frozenset(projects),
         teams=frozenset(teams),
         everywhere=_everywhere(groups),
         below=frozenset(below(led, parents)) if led else frozenset(),
-        acts_for=_acts_for(user) if DEPUTIES in groups else (),
+        acts_for=acts_for,
     )
     user._trainyard_grants = found  # type: ignore[attr-defined]
     return found
@@ -88,13 +109,16 @@ def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
     return read
 
 
-def _acts_for(user: User) -> tuple[Delegation, ...]:
-    """Delegations that hold or will, and what their givers may: one statement.
+def _acts_for(users: Sequence[User]) -> dict[int, tuple[Delegation, ...]]:
+    """By deputy, delegations that hold or will, and what their givers may: one statement.
 
     Their time is looked at whenever somebody asks.
     """
     rows = Delegation.objects.filter(
-        deputy=user, ended_early_at__isnull=True, ends_at__gt=timezone.now(), giver__is_active=True
+        deputy__in=users,
+        ended_early_at__isnull=True,
+        ends_at__gt=timezone.now(),
+        giver__is_active=True,
     )
     held, rights = read_together(
         rows.select_related("giver"), rights_of_all(rows.order_by().values("giver"))
@@ -106,7 +130,10 @@ def _acts_for(user: User) -> tuple[Delegation, ...]:
         # What somebody was lent is not lent on: whom the giver acts for is not looked up.
         own = [row for row in of_one(rights, giver.pk) if row[2] != DEPUTIES]
         _made_of(giver, own)
-    return tuple(held)
+    found: dict[int, list[Delegation]] = {}
+    for each in held:
+        found.setdefault(each.deputy_id, []).append(each)
+    return {number: tuple(some) for number, some in found.items()}
 
 
 def _everywhere(groups: set[str]) -> frozenset[str]:

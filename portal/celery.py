@@ -35,6 +35,8 @@ EVERY_S = {
     "scheduler.tasks.seal_audit": 5,
     "scheduler.tasks.tend_sessions": 15,
     "scheduler.tasks.tend_idle_jobs": 60,
+    "scheduler.tasks.submit_due_jobs": 60,
+    "scheduler.tasks.sum_hours": 60,
     "scheduler.tasks.simulate_requests": 30,
     "scheduler.tasks.send_mails": 30,
     "scheduler.tasks.send_webhooks": 30,
@@ -54,6 +56,7 @@ EVERY_S = {
     "scheduler.tasks.count_months": 5,
     "scheduler.tasks.reconcile_books": 86_400,
     "scheduler.tasks.check_invariants": 86_400,
+    "portal.celery.learn_sizes": 3600,
     "portal.celery.mail_reports": 900,
     "portal.celery.make_files": 10,
     "portal.celery.tend_demo": 15,
@@ -98,6 +101,17 @@ def _leave(task: Any, state: str | None = None, **_: Any) -> None:
     leave_origin()
     if task.name in EVERY_S:
         note_run(task.name, succeeded=state == states.SUCCESS, now=datetime.now(UTC))
+
+
+@app.task(name="portal.celery.learn_sizes")
+def learn_sizes() -> int:
+    """Tell the planner of an embedded database how large its tables have become."""
+    from django.db import connection
+    from django.utils.module_loading import import_string
+
+    # By name, as that of the demonstration below.
+    learnt: list[str] = import_string("portal.embedded.sqlite.sizes.learn_sizes")(connection)
+    return len(learnt)
 
 
 @app.task(name="portal.celery.mail_reports")

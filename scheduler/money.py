@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -71,3 +71,21 @@ def from_steps(steps: int) -> Decimal:
     """Steps as an amount of currency, to ten decimals."""
     amount: Decimal = Decimal(steps) / STEPS
     return amount.quantize(_EXACT)
+
+
+def seconds_paid(
+    steps: int, start: datetime, most_s: int, price_at: Callable[[datetime], int]
+) -> int:
+    """For how many whole seconds from `start` so many steps pay, `most_s` at most.
+
+    `price_at` says what one second costs from a moment to the end of its hour, in steps, as rows
+    of usage are priced.
+    """
+    paid_s = 0
+    for begin, until in split_by_hour(start, start + timedelta(seconds=most_s)):
+        price, span_s = price_at(begin), seconds_between(begin, until)
+        if price * span_s > steps:
+            return paid_s + max(0, steps) // price
+        steps -= price * span_s
+        paid_s += span_s
+    return most_s

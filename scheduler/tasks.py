@@ -8,68 +8,53 @@ others do not stir.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import threading
-import time
-from pathlib import Path
 from typing import Any
 
 from celery import bootsteps, shared_task
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
 from django.utils import timezone
 
 from accounts.services import sealing
 from accounts.services.ending import access
-from scheduler.collecting import settle
-from scheduler.events import SCHEDULING
-from scheduler.hearing import call_at_hints
-from scheduler.loop.cycle import Scheduler
-from scheduler.loop.lease import own_name
 from scheduler.loop.supposing import in_time
+from scheduler.loop.ticking import LoopThread
 from scheduler.services import books, invariants, jobs, telemetry, usage
 from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.idling import ladder
 from scheduler.services.inbox import delivering, digesting
 from scheduler.services.inbox import mailing as notifying
+from scheduler.services.inbox.watched.starting import tell_watchers_of_starts
+from scheduler.services.inbox.watched.unwatching import forget_watches
 from scheduler.services.kept import pruning, reports
 from scheduler.services.mailing import ending, sending
 from scheduler.services.nodes import credentials
+from scheduler.services.recurring import running
 from scheduler.services.requesting import reminding
 from scheduler.services.requesting.foreseeing import whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios, waiting
-from scheduler.services.timeline import days, hours
-from scheduler.services.timeline.clock import CLOCK
+from scheduler.services.timeline import days, hours, read_hours, wasted_days
 from scheduler.services.timeline.segments import reconcile_segments
 
-logger = logging.getLogger(__name__)
-
 QUEUE = "scheduling"
-TICK_S = 1.0
-# Wakes that arrive within this time share one cycle.
-COALESCE_S = 0.01
-# A cycle rests for as long as it took, so that a busy loop leaves the database to others half of
-# the time; three times as long while jobs wait for what others hold: what is given back meanwhile
-# is shared out by one cycle instead of by many.
-REST, REST_WITH_QUEUE = 1.0, 3.0
-MAX_REST_S = 0.2
-STOP_WITHIN_S = 15.0
-
-_wake = threading.Event()
 
 
 @shared_task
 def accrue_usage() -> int:
-    """Write the usage rows of full hours, sum them up by day, and see all devices' time counted."""
+    """See all devices' time counted, write the usage rows of full hours, sum up days."""
     now = timezone.now()
     reconcile_segments(now=now)
     rows = usage.accrue_usage(now=now)
     days.count_days(now=now)
+    wasted_days.sum_days(now=now, within_s=60)
     return rows
+
+
+@shared_task
+def sum_hours() -> int:
+    """Sum what today's readings say of attempts, up to a minute and a half ago."""
+    return read_hours.sum_hours(now=timezone.now(), within_s=30)
 
 
 @shared_task
@@ -80,8 +65,8 @@ def tell_budget_alerts() -> int:
 
 @shared_task
 def tell_late_jobs() -> int:
-    """Tell the owners of waiting jobs that are expected to be finished too late."""
-    return in_time.tell_late_jobs(now=timezone.now())
+    """Tell owners whose waiting jobs look late, and whose running ones come near their limit."""
+    return in_time.tell_of_time(now=timezone.now())
 
 
 @shared_task
@@ -110,10 +95,11 @@ def learn_wait_limits() -> int:
 
 @shared_task
 def prune_kept() -> int:
-    """Delete logs and files of jobs, and files of reports, that were kept for long enough."""
+    """Delete logs and files of jobs, and files of reports, that were kept for long enough, and who
+    watched what is over or may no longer be seen."""
     now = timezone.now()
     done = pruning.prune_kept(now=now, within_s=60)
-    return done.items + reports.prune_report_files(now=now)
+    return done.items + reports.prune_report_files(now=now) + forget_watches()
 
 
 @shared_task
@@ -131,6 +117,12 @@ def tend_idle_jobs() -> int:
 
 
 @shared_task
+def submit_due_jobs() -> int:
+    """Submit the jobs of schedules that are due."""
+    return running.submit_due(now=timezone.now())
+
+
+@shared_task
 def forget_sign_ins() -> int:
     """Delete browser sessions and changes of mail addresses that are over."""
     return access.forget_over(now=timezone.now())
@@ -138,8 +130,9 @@ def forget_sign_ins() -> int:
 
 @shared_task
 def prune_submit_keys() -> int:
-    """Forget idempotency keys older than a day."""
-    return jobs.prune_submit_keys(now=timezone.now())
+    """Forget idempotency keys older than a day, and what came of schedules' times long ago."""
+    now = timezone.now()
+    return jobs.prune_submit_keys(now=now) + running.prune_schedule_runs(now=now)
 
 
 @shared_task
@@ -192,8 +185,10 @@ def tend_requests() -> int:
 
 @shared_task
 def send_mails() -> int:
-    """Make mails of notifications, and of those that came together; send those that wait."""
+    """Tell of starts that somebody watches for. Make mails of notifications, and of those that came
+    together; send those that wait."""
     now = timezone.now()
+    tell_watchers_of_starts(now=now)
     notifying.write_mails(now=now)
     digesting.write_digests(now=now)
     return sending.send_mails(now=now)
@@ -208,67 +203,11 @@ def send_webhooks() -> int:
 
 @shared_task
 def prune_notifications() -> int:
-    """Delete notifications that were read long ago, or that nobody reads; old deliveries and mails,
-    too."""
+    """Delete what was read long ago or nobody reads; old deliveries and mails, too."""
     now = timezone.now()
     told = notifying.prune_notifications(now=now) + delivering.prune_deliveries(now=now)
     told += digesting.prune_waiting(now=now)
     return told + sending.prune_mails(now=now)
-
-
-class LoopThread(threading.Thread):
-    """Runs cycles until told to stop: one a second at least, at once after a wake."""
-
-    def __init__(self) -> None:
-        super().__init__(name="scheduling-loop", daemon=True)
-        self._scheduler = Scheduler(holder=own_name())
-        self._stopping = threading.Event()
-        self._rest = REST
-
-    def run(self) -> None:
-        """Tick; on the way out hand the lease to whoever waits for it."""
-        settle()
-        CLOCK.keep_in(Path(settings.STATE_DIR) / "clock.json")
-        threading.Thread(target=_hear_wakes, name="wakes", daemon=True).start()
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            self._tick()
-            took_s = time.monotonic() - began
-            if self._scheduler.lease is None:
-                # What can start is the holder's affair.
-                self._stopping.wait(TICK_S)
-                continue
-            rested_at = time.monotonic() + min(MAX_REST_S, took_s * self._rest)
-            _wake.wait(TICK_S)
-            if _wake.is_set():
-                self._stopping.wait(max(COALESCE_S, rested_at - time.monotonic()))
-        try:
-            self._scheduler.release(timezone.now())
-        except Exception:
-            logger.exception("the lease could not be released; it runs out by itself")
-        finally:
-            connections.close_all()
-
-    def stop(self) -> None:
-        """Finish the cycle under way, release the lease, end."""
-        self._stopping.set()
-        _wake.set()
-        self.join(STOP_WITHIN_S)
-
-    def _tick(self) -> None:
-        _wake.clear()
-        CLOCK.look(timezone.now(), time.monotonic())
-        try:
-            outcome = self._scheduler.run_cycle(timezone.now())
-            self._rest = REST_WITH_QUEUE if outcome.waiting else REST
-        except Exception:
-            logger.exception("a scheduling cycle failed; the next one tries again")
-            connections.close_all()
-
-
-def _hear_wakes() -> None:
-    """Serve `_wake` for as long as the process lives."""
-    asyncio.run(call_at_hints(SCHEDULING, _wake.set))
 
 
 class SchedulingLoop(bootsteps.StartStopStep):

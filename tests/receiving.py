@@ -17,6 +17,7 @@ class Receiver:
         self.got: list[tuple[str, dict[str, str], bytes]] = []
         self.answers = 204
         self.answers_in_turn: list[int] = []
+        self.retry_after = ""
         outer = self
 
         class _Handler(BaseHTTPRequestHandler):
@@ -28,6 +29,8 @@ class Receiver:
                     return  # hangs up
                 self.send_response(status)
                 self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+                if outer.retry_after:
+                    self.send_header("Retry-After", outer.retry_after)
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:

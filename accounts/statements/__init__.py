@@ -2,5 +2,14 @@
 
 from accounts.statements.built import AskedOnce, BuiltOnce, ChangedOnce
 from accounts.statements.together import Asked, asked_together, read_together
+from accounts.statements.unindexed import empty_here
 
-__all__ = ["Asked", "AskedOnce", "BuiltOnce", "ChangedOnce", "asked_together", "read_together"]
+__all__ = [
+    "Asked",
+    "AskedOnce",
+    "BuiltOnce",
+    "ChangedOnce",
+    "asked_together",
+    "empty_here",
+    "read_together",
+]

@@ -19,6 +19,8 @@ from django.db.models import QuerySet
 from django.db.models.query import ModelIterable
 from django.db.models.sql import UpdateQuery
 
+from accounts.statements.making import made_at_once
+
 # Ids, where it takes some, and then single values: keys, moments and texts.
 Build = Callable[..., QuerySet[Any, Any]]
 # Its rows, and what to write to them.
@@ -215,6 +217,8 @@ def _marked(
         (of[value], None) if isinstance(value, is_told) and value in of else (None, value)
         for value in params
     ]
+    if getattr(compiler, "klass_info", None):
+        compiler.klass_info = made_at_once(compiler.klass_info)
     return Built(str(sql), places, query, compiler)
 
 

@@ -35,8 +35,10 @@ from portal.cli.people import (
     secrets,
     teams,
     usage,
+    watching,
     webhooks,
 )
+from portal.cli.recurring import schedules
 from portal.cli.requesting import cancels, requests, rules
 from portal.cli.sessions import sessions
 
@@ -75,6 +77,8 @@ for command in (
     quota.quota,
     usage.usage,
     hours.hours,
+    watching.watch,
+    watching.unwatch,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
@@ -85,6 +89,7 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(simulate.app, name="simulate")
 app.add_typer(sets.app, name="sets")
 app.add_typer(templates.app, name="templates")
+app.add_typer(schedules.app, name="schedule")
 app.add_typer(sessions.app, name="session")
 app.add_typer(roles.app, name="roles")
 app.add_typer(groups.app, name="groups")

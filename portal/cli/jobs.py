@@ -40,11 +40,16 @@ def jobs(
     job_set: Annotated[
         int | None, typer.Option("--set", min=1, help="Only the tasks of this array.")
     ] = None,
+    schedule: Annotated[
+        int | None, typer.Option(min=1, help="Only what came of this schedule.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Only the jobs of this group.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first: yours, or everybody's with --all."""
     wanted = {"state": state, "project": project, "pool": pool, "text": text, "set": job_set}
+    wanted |= {"schedule": schedule, "group": group}
     owner = None if is_all else "me"
     with Api(load_config()) as api:
         found, is_cut = api.first("/jobs/", limit, owner=owner, **wanted)

@@ -86,6 +86,13 @@ class When:
     """When it may start, for how long, and what for."""
 
     time: Annotated[str, typer.Option("--time", help="Time limit, such as 90m or 1d12h.")] = ""
+    max_cost: Annotated[
+        str,
+        typer.Option(
+            help="All its attempts cost no more, such as 12.50, and budgets in money keep no more; "
+            "of an array each task."
+        ),
+    ] = ""
     begin: Annotated[str, typer.Option(help="Not before: 2026-12-31T08:00Z, or +2h from now.")] = ""
     finish_by: Annotated[
         str, typer.Option(help="Has to be finished by: 2026-12-31T08:00Z, or +6h from now.")
@@ -102,6 +109,15 @@ class When:
             "aftercorr:set=4: each task of this array for that of its index.",
         ),
     ] = None
+    group: Annotated[
+        str, typer.Option(help="The newest of a group cancels older ones that wait: eval/main.")
+    ] = ""
+    group_policy: Annotated[
+        str,
+        typer.Option(
+            help="Of the group's running ones: wait (for their end), stop (them) or beside."
+        ),
+    ] = ""
     array: Annotated[str, typer.Option(help="Once for each index: 0-99, or 0-99%10.")] = ""
     booking: Annotated[str, typer.Option(help="Run inside this booking.")] = ""
     preemptible: Annotated[
@@ -113,6 +129,13 @@ class When:
     ] = ""
     disconnect_grace: Annotated[
         str, typer.Option(help="Runs on so long while its node cannot reach the portal: 1m to 24h.")
+    ] = ""
+    notify: Annotated[
+        str,
+        typer.Option(
+            help="Tell me of: start, end, fail, retry, preempt, warn (80, 90 % of the limit); with "
+            "array of each task; none: nothing. Else as my settings say."
+        ),
     ] = ""
     hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting.")] = False
 

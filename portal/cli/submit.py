@@ -30,11 +30,11 @@ def submit(
             "There is nothing to run.",
             remedy="Name a file, use --script, or put the command after -- at the end.",
         )
-    fields = _fields(given)
+    fields = fields_of(given)
     key, is_followed = given["key"], given["is_followed"]
     with Api(load_config()) as api:
         raw = spec.read_file(file) if file else b""
-        held = _held_by(api, template) if template else ()
+        held = held_by(api, template) if template else ()
         if is_batch_script(raw):
             project, even_if_lost = given["project"] or "", given["even_if_lost"]
             raw = read_batch(file, raw, api, project=project, even_if_lost=even_if_lost, held=held)
@@ -54,7 +54,7 @@ def submit(
         say_submitted(job, quiet=False)
 
 
-def _held_by(api: Api, template: str) -> Collection[str]:
+def held_by(api: Api, template: str) -> Collection[str]:
     """The fields that a template says, of the version that is named or the newest."""
     slug, _, number = template.partition("@")
     path = f"/templates/{slug}/"
@@ -68,12 +68,13 @@ _SAME = (
     "project", "name", "pool", "tier", "nodes", "node_sizes", "gpu_milli", "gpu_memory",
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "topology",
-    "array", "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
-    "secrets", "disconnect_grace", "finish_by_policy",
+    "array", "booking", "preemptible", "min_runtime", "max_cost", "processes", "retries",
+    "checkpoint_dir", "secrets", "disconnect_grace", "finish_by_policy", "notify", "group",
+    "group_policy",
 )  # fmt: skip
 
 
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options by the names of the spec's fields; empty ones were not given."""
     code = {name: given[name] for name in ("folder", "git_url", "git_ref") if given[name]}
     return {
@@ -136,6 +137,9 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     _show_finish(quote_)
     cost = _price(quote_, quote_["worst_case_cost"])
     print_line(f"At most it costs {cost}, if it runs until its time limit.")
+    for said in (quote_.get("highest"), quote_.get("group")):
+        if said:
+            print_line(said)
     if quote_["unit_price"] is not None:
         print_line(f"A GPU-hour costs {price(quote_['unit_price'], quote_['currency'])}.")
     for one in quote_["limits"]:

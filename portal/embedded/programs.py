@@ -82,7 +82,15 @@ def servers(address: str, *, reloads: bool) -> list[Program]:
     if reloads:
         web += ["--reload", *(f"--reload-dir={ROOT / room}" for room in _ROOMS)]
     celery = ("-m", "celery", "-A", "portal.celery")
-    worker = (*celery, "worker", "--without-gossip", "--without-mingle", "--loglevel", "INFO")
+    worker = (
+        *celery,
+        "worker",
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+        "--loglevel",
+        "INFO",
+    )
     return [
         Program(WEB, python(*web), priority=20, stop_wait_s=12, stops_group=reloads),
         Program(

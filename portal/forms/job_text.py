@@ -27,9 +27,9 @@ PLAIN = (
     "name", "description", "project", "pool", "tier", "nodes", "node_sizes", "gpus_per_node",
     "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after", "isolation", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "time_limit",
-    "begin", "finish_by", "finish_by_policy", "depends_on", "booking", "preemptible",
-    "min_runtime", "command", "script", "processes", "working_dir", "checkpoint_dir",
-    "retries", "retry_rules", "secrets", "disconnect_grace",
+    "max_cost", "begin", "finish_by", "finish_by_policy", "depends_on", "group", "group_policy",
+    "booking", "preemptible", "min_runtime", "command", "script", "processes", "working_dir",
+    "checkpoint_dir", "retries", "retry_rules", "notify", "secrets", "disconnect_grace",
 )  # fmt: skip
 SWITCHES = ("hold", "share_cards", "exclusive")
 PAIRS = ("env", "labels")

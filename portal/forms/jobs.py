@@ -45,10 +45,8 @@ KINDS = (
     ("jupyter", "Session: Jupyter Lab"),
     ("command", "Session: a program of mine that serves pages"),
 )
-FINISH_POLICIES = (
-    ("keep", "It goes on all the same"),
-    ("cancel", "It is cancelled"),
-)
+FINISH_POLICIES = (("keep", "It goes on all the same"), ("cancel", "It is cancelled"))
+GROUP_POLICIES = (("wait", "Are waited for"), ("stop", "Are stopped"), ("beside", "Go on beside"))
 PREEMPTIBLE = (("", "As its tier says"), ("true", "May be stopped"), ("false", "Never stopped"))
 # Where the name of a spec field is not the name of the form field that holds it.
 FIELD_OF_PATH = {part: next(iter(fields.values())) for part, fields in GROUPED.items()} | {
@@ -110,12 +108,22 @@ class JobForm(forms.Form):
     pool = forms.ChoiceField(label="Pool", choices=(), required=False)
     tier = forms.ChoiceField(label="Tier", choices=TIERS)
     time_limit = _text("Time limit", "Like 90m, 2h or 1d12h.", required=True)
+    max_cost = _text(
+        "Highest price",
+        "It is stopped before it costs more; budgets in money keep no more for it.",
+        placeholder="10.00",
+    )
     retries = _number("Retries", "After a failure of the program.", low=0)
     retry_rules = _lines(
         "Retry rules",
         "One a line; the first that meets the end decides, else the number of retries. "
         "log=TEXT comes last.",
         placeholder="exit=75,77:3:wait=1m..10m\nfailure=user_resource:stop",
+    )
+    notify = _text(
+        "Tell me of",
+        "start, end, fail, retry, preempt, warn, array; or none. Empty: as your settings say.",
+        placeholder="start,end",
     )
     processes = forms.ChoiceField(label="Processes", choices=PROCESSES)
     env = _lines("Environment", 'One NAME=value a line; "…" keeps \\n and spaces.')
@@ -144,6 +152,10 @@ class JobForm(forms.Form):
         placeholder="afterok:12",
     )
     booking = _text("Booking", "Its name or number.")
+    group = _text("Group", "Older ones of it that wait are cancelled.", placeholder="eval/main")
+    group_policy = forms.ChoiceField(
+        label="Its jobs that have begun", choices=GROUP_POLICIES, required=False
+    )
     array_range = _text(
         "Once for each index", "It finds its own in TRAINYARD_ARRAY_INDEX.", placeholder="0-99"
     )

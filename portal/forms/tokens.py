@@ -12,11 +12,11 @@ from accounts.services import SCOPES
 
 _WORDS = {
     "jobs:read": "see jobs, arrays, sessions and the queue; projects, quotas, caps, ceilings, "
-    "headroom, budgets, policies (of pools, too), requests, bookings, templates, drafts, bulk "
-    "cancels, retention, rules of projects and names of secrets",
+    "headroom, budgets, policies (of pools, too), requests, bookings, templates, drafts, "
+    "schedules, bulk cancels, retention, rules of projects, names of secrets and who watches what",
     "jobs:write": "submit, change, cancel, hold and release jobs, arrays and sessions; order the "
-    "queue, set secrets, write templates, drafts and bookings, propose bulk cancels and give the "
-    "second word",
+    "queue, set secrets, write templates, drafts, schedules and bookings, propose bulk cancels and "
+    "give the second word",
     "logs:read": "read logs, specs and outputs of jobs",
     "nodes:read": "see nodes, pools, licences, data sets, maintenance windows and simulations",
     "nodes:write": "drain, quarantine and retire nodes, issue enrolment tokens; set pools, the "
@@ -25,11 +25,12 @@ _WORDS = {
     "costs:read": "see costs, prices, months, reports and their files",
     "requests:write": "ask for quota, decide on requests, and set their rules",
     "people:read": "see people, your mail address, teams, roles, what groups give, who acts for "
-    "whom, service accounts, webhooks, chats, notices and views",
+    "whom, service accounts, webhooks, chats, notices, what you watch and views",
     "audit:read": "read who changed what (as far as you may)",
     "people:write": "give and take roles, let people in and out, make and move teams, end who acts "
     "for whom; cancel mail addresses that wait, or send their links again; set what groups give, "
-    "retention, rules of projects, webhooks, chats, notices and views (as far as you may)",
+    "retention, rules of projects, webhooks, chats, notices, what you watch and views (as far as "
+    "you may)",
 }
 
 

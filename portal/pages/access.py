@@ -23,6 +23,7 @@ from portal.forms.filters import WatchedQuery
 from portal.forms.labels import as_words, in_labels, with_given
 from portal.limits import TooFast
 from portal.pages.errors import not_text, too_fast, wrong_method
+from portal.serving.unchanged import unless_unchanged
 
 View = Callable[..., HttpResponseBase]
 _Pool = TypeVar("_Pool")
@@ -65,7 +66,7 @@ def page(*methods: str, back: str = "") -> Callable[[View], View]:
             if any("\x00" in word for word in kwargs.values() if isinstance(word, str)):
                 raise Http404  # no database holds such a name, and PostgreSQL refuses the question
             try:
-                return view(request, *args, **kwargs)
+                return unless_unchanged(request, view(request, *args, **kwargs))
             except NotFound:
                 raise Http404 from None
             except Forbidden as refused:

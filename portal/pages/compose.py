@@ -23,7 +23,7 @@ from portal.pages.composing.alternatives import alternatives
 from portal.pages.composing.drafts import draft_initial, keep_draft
 from portal.pages.composing.fixing import opened_with, pressed, replaceable
 from portal.pages.composing.offers import Offer, offer_for
-from portal.pages.composing.ruling import rules_tried
+from portal.pages.composing.ruling import news_of, rules_tried
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.loop.supposing.quoting import quote_job
@@ -264,6 +264,7 @@ def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> di
         "yaml": yaml_of(form.spec, document),
         "command_line": command_line_of(form.spec, reference, document),
         "tried": rules_tried(viewer, form),
+        "told": news_of(viewer, form.spec),
     }
     try:
         if version is not None:

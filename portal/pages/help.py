@@ -25,7 +25,13 @@ _STATES = {
 _REASONS = {
     WaitReason.INVALID_SPEC: "the request was valid once and is not any more; clone and correct it",
     WaitReason.INFEASIBLE_EVER: "no node of the pool could ever hold it; ask for less per node",
-    WaitReason.BUDGET_EXHAUSTED: "a budget that it counts against has no room; ask for more",
+    WaitReason.BUDGET_EXHAUSTED: (
+        "a budget that it counts against has no room; ask for more, or for less time; of one in "
+        "money, give the job a highest price that it pays for"
+    ),
+    WaitReason.MAX_COST_SHORT: (
+        "prices rose, and its highest price pays for too little time; give it a higher one"
+    ),
     WaitReason.HELD_BY_USER: "somebody of the team holds it; its page says why; release it",
     WaitReason.HELD_BY_ADMIN: "an operator holds it; its page says why",
     WaitReason.PAUSED: (

@@ -12,7 +12,7 @@ from accounts.models import User
 from portal.pages.event_lines import event_line
 from portal.pages.job_rows import elapsed_of, ends_by
 from portal.pages.queue.why import why
-from portal.reports.charts import device_charts, latest, mean_use
+from portal.reports.charts import device_charts, latest, mean_use, slowed_of
 from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
 from scheduler.models import Attempt, Job
@@ -27,10 +27,12 @@ from scheduler.selectors.jobs import (
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.one_job.ruling import rules_in_words
 from scheduler.selectors.one_job.tries import read_devices
+from scheduler.selectors.people.watchers import own_watch
+from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.selectors.tables.so_far import Span
 from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
-from scheduler.selectors.usage import JobCost, cost_of_attempts, may_see_cost
+from scheduler.selectors.usage import JobCost, cost_of_attempts
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.states import (
     END_RULES,
@@ -44,6 +46,7 @@ from scheduler.states import (
     JobState,
     Tier,
     end_sentence,
+    wish_sentence,
 )
 
 EVENTS_SHOWN = 8
@@ -119,6 +122,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "risk": _risk(job, frame["saved"], attempts, cost, now),
         "loss": _loss(attempts),
         "charts": device_charts(series)[:2],
+        "slowed": slowed_of(series),
         "since": latest(series),
         # Of one reading a chart says nothing, and its axis is of milliseconds.
         "has_curve": any(len(one.at) > 1 for one in series),
@@ -129,6 +133,13 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         ],
         "tier": Tier(job.tier).name.lower(),
         "retry_rules": rules_in_words(job),
+        "told": wish_sentence(
+            job.notify or (),
+            has_mail=bool(viewer.email),
+            is_array=job.job_set_id is not None,
+        ),
+        "watchers": [one.name for one in header.watchers],
+        "watch": own_watch(viewer, header.watchers),
         "sentence": end_sentence_of(job),
         "triage": _triage(viewer, job, attempts),
         **why(job, decided_by(header.lease_until, now=now), now),

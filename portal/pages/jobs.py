@@ -30,15 +30,11 @@ from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.seconding import done_or_proposed
 from scheduler.models import BulkCancel, Job
-from scheduler.selectors.jobs import (
-    filter_jobs,
-    get_visible_job,
-    one_of_each_set,
-    visible_jobs,
-)
+from scheduler.selectors.jobs import get_visible_job, one_of_each_set, visible_jobs
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
+from scheduler.selectors.tables.narrowing import filter_jobs
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.jobs import cancel_job

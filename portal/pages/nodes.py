@@ -18,7 +18,7 @@ from portal.pages.event_lines import event_line, still_out
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
 from portal.pages.listing.tails import tail_of
-from portal.reports.charts import device_charts, device_points, latest
+from portal.reports.charts import device_charts, device_points, latest, slowed_of
 from portal.reports.squares import map_rows
 from scheduler.conf import load_conf
 from scheduler.models import Node, NodeEvent
@@ -150,6 +150,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "view": view,
         "row": map_rows([view])[0],
         "charts": device_charts(series)[:2],
+        "slowed": slowed_of(series),
         "since": latest(series),
         "events": tail_of(request, read, size=EVENTS_SHOWN).made(
             lambda event: event_line(event, event.detail)

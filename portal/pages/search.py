@@ -61,6 +61,7 @@ PLACES = (
     Place("Submit job", "jobs:submit", "plus", "new run compose train array gang", key="c"),
     Place("Start job from", "jobs:start", "copy", "sbatch slurm yaml file paste clone import"),
     Place("Templates", "templates:list", "template", "recipes presets team start job"),
+    Place("Schedules", "schedules:list", "period", "cron repeat recurring nightly again jobs"),
     Place("My jobs", "jobs:list", "jobs", "runs list", key="g j"),
     Place("Compare jobs", "jobs:compare", "wrap", "diff side by side difference"),
     Place("Queue", "queue:list", "queue", "waiting order position why", key="g q"),

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from accounts.models import Project, Team, User
 from portal.pages.cluster.samples import cluster_parts
 from portal.pages.sets.grid import grid_picture
-from portal.reports.charts import Chart, TableRow
+from portal.reports.charts import Chart, Slowed, TableRow
 from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
 from portal.terminal import render_lines
@@ -54,6 +54,7 @@ def showcase() -> dict[str, object]:
         "unknown_words": ["colour"],
         "log_rows": _log_rows(),
         "chart": _chart(moment),
+        "slowed": [Slowed("n011 GPU 3", False, 34.0, 0.0), Slowed("n011 GPU 5", True, 0.0, 62.0)],
         "session_card": _session(moment),
         "now": timezone.now(),
         "themes": ["light", "dark"],

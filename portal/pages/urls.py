@@ -27,7 +27,7 @@ from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
 from portal.pages.finance.urls import finance_urls
 from portal.pages.idling import keeping as idle_keeping
-from portal.pages.inbox import announcements, channels, notifications
+from portal.pages.inbox import announcements, channels, notifications, watching
 from portal.pages.inbox.hours import notification_hours
 from portal.pages.kept import outputs
 from portal.pages.listing.columns import columns_keep
@@ -49,6 +49,7 @@ from portal.pages.people.urls import (
 )
 from portal.pages.previewing import previews
 from portal.pages.queue import line, turns
+from portal.pages.recurring.schedules import schedule_urls
 from portal.pages.requests import acts as request_acts
 from portal.pages.requests import cancels
 from portal.pages.requests import detail as request_pages
@@ -95,6 +96,7 @@ job_urls = [
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
     path("<int:pk>/pause/", jobs.job_pause, name="pause"),
     path("<int:pk>/keep/", idle_keeping.job_keep, name="keep"),
+    path("<int:pk>/watch/", watching.job_watch, name="watch"),
     path("<int:pk>/release/", jobs.job_release, name="release"),
 ]
 
@@ -120,6 +122,7 @@ set_urls = [
     path("<int:pk>/", set_pages.set_detail, name="detail"),
     path("<int:pk>/cancel/", set_pages.set_cancel, name="cancel"),
     path("<int:pk>/rerun/", set_pages.set_rerun, name="rerun"),
+    path("<int:pk>/watch/", watching.set_watch, name="watch"),
 ]
 
 booking_urls = [
@@ -225,6 +228,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("jobs/", include((job_urls, "jobs"))),
     path("sets/", include((set_urls, "sets"))),
+    path("schedules/", include((schedule_urls, "schedules"))),
     path("templates/", include((template_urls, "templates"))),
     path("sessions/", include((session_urls, "sessions"))),
     path("queue/", include((queue_urls, "queue"))),

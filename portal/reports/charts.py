@@ -151,6 +151,32 @@ def mean_use(series: Sequence[DeviceSeries]) -> float | None:
     return sum(means) / len(means) if means else None
 
 
+@dataclass(frozen=True, slots=True)
+class Slowed:
+    """One GPU: in how many per cent of what was read of it."""
+
+    name: str
+    is_simulated: bool
+    by_heat: float
+    by_power: float
+
+
+def slowed_of(series: Sequence[DeviceSeries]) -> list[Slowed]:
+    """Those that were slowed down at all, the hottest first."""
+    means = [(one, _mean(one.slowed_by_heat), _mean(one.slowed_by_power)) for one in series]
+    found = (
+        Slowed(device_name(one), one.is_simulated, by_heat, by_power)
+        for one, by_heat, by_power in means
+        if by_heat or by_power
+    )
+    return sorted(found, key=lambda one: (-one.by_heat, -one.by_power))
+
+
+def _mean(values: Sequence[int | None]) -> float:
+    told = [value for value in values if value is not None]
+    return sum(told) / len(told) if told else 0.0
+
+
 def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: str = "GPU") -> Chart:
     traces = [
         {

@@ -185,6 +185,7 @@ def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "calls": _calls(evidence),
         "asked": _asked(evidence),
         "sessions": _sessions(evidence),
+        "schedules": _schedules(evidence),
         **machine(),
     }
 
@@ -242,6 +243,16 @@ def _sessions(evidence: Evidence) -> dict[str, int]:
         "again": sum(said["ok"] for said in tries if said["again"]),
         "over": len(over),
     }
+
+
+def _schedules(evidence: Evidence) -> dict[str, int]:
+    """Schedules: how many were made, what came of their due times, and how often they were run by
+    hand."""
+    made = [said for said in evidence.told("schedule") if said["what"] == "make"]
+    runs = evidence.rows("torture_run")
+    came = Counter(str(run["outcome"]) for run in runs if not run["by_hand"])
+    by_hand = sum(bool(run["by_hand"]) for run in runs)
+    return {"made": len(made), **dict(sorted(came.items())), "by_hand": by_hand}
 
 
 def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:

@@ -26,6 +26,8 @@ call      delivery, digest, signed, status: a call of it, and what it was answer
 chat      webhook: a chat of the harness is told a person's news from now on
 message   webhook, digest, status: one of its messages, and what it was answered (0: nothing)
 joined    key, before: the tasks of one array wait for those of another, index by index
+schedule  schedule, what, status: made, changed, paused, run, deleted; resuming: to be asked for
+repeated  schedule, came: whether an active one was carried out once all was quiet
 verified  ok, words: what `verify_ledger` said
 audit     events, seals, unsealed, broken: what `verify_audit` read once all was sealed
 heard     node, times: when it asked, and when it was answered, in pairs

@@ -15,6 +15,8 @@ PROJECT, POOL = "vision/digits", "default"
 GPUS_PER_NODE = 4
 TIME_LIMIT_S = 300
 STOP_GRACE_S = 2
+# The rule of schedules; how often that is here, and how late is on time (`under.py`).
+EVERY_TIME, DUE_EVERY_S, ON_TIME_S = "* * * * *", 15, 5
 NEEDLE = "torture-needle-5d7f0c"
 
 # Locks are the kernel's word for who is alive: they need no clock, and a process that was left
@@ -22,7 +24,8 @@ NEEDLE = "torture-needle-5d7f0c"
 # user, on another "node".
 _PREAMBLE = """umask 0
 W={witness} J=$TRAINYARD_JOB_ID F=$TRAINYARD_FENCE R=$TRAINYARD_NODE_RANK n=0
-say() {{ echo "$1 $J $TRAINYARD_ATTEMPT $F $R $(date +%s%N) $2" >> "$W/said/$F-$R"; }}
+say() {{ _at=$(date +%s%N)
+echo "$1 $J $TRAINYARD_ATTEMPT $F $R ${{_at:-0}} $2" >> "$W/said/$F-$R"; }}
 line() {{ n=$((n+1)); echo "L $J $F $R $n"; }}
 end() {{ say lines $n; say exit $1; exit $1; }}
 exec 9>>"$W/locks/job-$J-$R"; flock -n 9 || say clash "job-$J-$R"
@@ -180,6 +183,11 @@ def resting_job(dice: random.Random, witness: Path, name: str) -> dict[str, Any]
     return document("rests", _RESTS, dice, witness, name, 3.0)
 
 
+def gentle_lines() -> str:
+    """What a program does that prints lines for a while, and ends when it is told."""
+    return _KINDS["lasting"][1]
+
+
 def hostile_job(kind: str, dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
     """A job that behaves badly."""
     return document(kind, HOSTILE[kind], dice, witness, name, 5.0)
@@ -242,19 +250,23 @@ def document(
 
 
 def read_witness(folder: Path) -> list[Row]:
-    """What programs wrote down, and which locks are still held."""
+    """What programs wrote down.
+
+    A moment of 0: whoever was to tell the time was killed first; then it is that of the last word.
+    """
     facts: list[Row] = []
     for path in sorted((folder / "said").iterdir()):
+        last_at = path.stat().st_mtime
         for text in path.read_text(encoding="ascii").splitlines():
-            facts.append(_fact(text))
+            facts.append(_fact(text, last_at))
     return facts
 
 
-def _fact(text: str) -> Row:
+def _fact(text: str, last_at: float) -> Row:
     kind, job, attempt, fence, rank, at_ns, *rest = text.split()
     fact: dict[str, Any] = {
         "kind": kind,
-        "at": int(at_ns) / 1e9,
+        "at": int(at_ns) / 1e9 or last_at,
         "job": int(job),
         "attempt": int(attempt),
         "fence": int(fence),

@@ -30,6 +30,7 @@ def with_plant(choice: Choice, name: str) -> Choice:
         with_standby=plant.with_standby,
         with_helpers=plant.with_helpers,
         joins=plant.joins,
+        repeats=plant.repeats,
         restores=False,
     )
 

@@ -37,11 +37,10 @@ from scheduler.failpoints import reach
 from scheduler.wire.messages import (
     AGENT_VERSION,
     PROTOCOL,
-    DeviceSample,
-    HostSample,
     SyncRequest,
     TroubleReport,
 )
+from scheduler.wire.readings import DeviceSample, HostSample
 
 _RESCAN_S = 1.0
 # After a call the pulse rests as long as the call took: what happens meanwhile shares the next one,

@@ -18,7 +18,7 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.clearing import Clearer, Want, kind_and_amounts
 from scheduler.engine.shaping.sizes import with_nodes
 from scheduler.engine.sharing.fairshare import Line, units_of
-from scheduler.engine.sharing.purse import worst_case_s
+from scheduler.engine.sharing.purse import bounds_of, worst_case_s
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.sharing.streams import Doors, Stream
 from scheduler.engine.sharing.turns import Turns
@@ -124,8 +124,11 @@ class Admission:
             streams.append(Stream(owner, taker, places[here], class_of[here], listed[here]))
             streams[-1].may_claim = self.clearer.may_claim(owner)
             if self.gate.has_budgets:
-                streams[-1].cost_s = self._costs_s(rows[here], class_of[here])
-                streams[-1].price = self._prices(class_of[here], owner)
+                streams[-1].costs = (
+                    self._costs_s(rows[here], class_of[here]),
+                    self._prices(class_of[here], owner),
+                    floats(self.board.snapshot.waiting.most_cost[rows[here]]),
+                )
         yield streams
 
     def _costs_s(self, rows: Ints, class_of: Ints) -> Floats:
@@ -159,8 +162,8 @@ class Admission:
         if self.gate.bars(request, stream.account):
             self._close_for(stream.account, class_row)
             return
-        limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
-        request = self.gate.sized(request, stream.account, limit_s)
+        bounds = bounds_of(self.board.snapshot.waiting, row)
+        request = self.gate.sized(request, stream.account, bounds)
         who = who if request is who.request else replace(who, request=request)
         nodes = None if self.doors.full[class_row] else choose_nodes(self.board, request)
         fits = nodes is not None
@@ -221,8 +224,8 @@ class Admission:
 
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting
-        account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
-        return not self.gate.bars(request, account) and self.gate.is_paid(request, account, limit_s)
+        account, bounds = int(waiting.account[row]), bounds_of(waiting, row)
+        return not self.gate.bars(request, account) and self.gate.is_paid(request, account, bounds)
 
     def _start(
         self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool
@@ -254,8 +257,7 @@ class Admission:
         if self.line.shares is not None:
             weight = self.gate.weights[int(waiting.model[row])]
             self.line.charge(int(self.line.sharers[row]), units_of(start, weight))
-        account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
-        self.gate.charge(request, account, limit_s, start)
+        self.gate.charge(request, int(waiting.account[row]), bounds_of(waiting, row), start)
 
     def _clear(self, place: int, who: Seeker, beside: Sequence[Kept], *, by_tier: bool) -> bool:
         """Start it in the room of others, if some may be stopped for it and that is enough.

@@ -154,6 +154,7 @@ def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
         "remaining_s": waiting.remaining_s > 0,
         "attained_s": waiting.attained_s >= 0,
         "learnt_s": waiting.learnt_s > 0,
+        "most_cost": waiting.most_cost >= 0,
         **shape_rules(snapshot, waiting),
         "account": check_job_accounts(snapshot, waiting.account),
         "sharer": check_job_accounts(snapshot, waiting.sharer),

@@ -69,6 +69,18 @@ def holds_are_settled(rows: Rows) -> Iterator[str]:
         yield "" if right else f"what attempt {hold['attempt_id']} reserved was not settled once"
 
 
+def prices_bound_what_is_held(rows: Rows) -> Iterator[str]:
+    """The part of I12 about highest prices: no budget holds more money than such a price lets an
+    attempt cost."""
+    attempts, jobs = rows.by_id("attempt"), rows.by_id("job")
+    for hold in rows.rows("budgethold"):
+        most = jobs[attempts[hold["attempt_id"]]["job_id"]].get("max_cost_steps")
+        if most is None or hold["settled_at"] is not None:
+            continue
+        words = f"a budget holds {hold['money']} for attempt {hold['attempt_id']}, above {most}"
+        yield words if hold["money"] > most else ""
+
+
 def what_is_held_is_charged(rows: Rows) -> Iterator[str]:
     """The part of I22 about attempts that have ended."""
     entries = rows.grouped("usageentry", "allocation_id")

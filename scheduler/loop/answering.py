@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from django.db.models import QuerySet
 
 from accounts.models import User
 from accounts.statements import AskedOnce
+from scheduler.conf import load_conf
 from scheduler.engine.asking import Answer, Blocking, Option, blocking_facts, what_if
 from scheduler.engine.cycle import Known, decide
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
@@ -20,17 +22,21 @@ from scheduler.loop.loading import lent_rows, load_snapshot
 from scheduler.loop.loading.together import read_together
 from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool
+from scheduler.money import from_steps
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.standing import Precedence, precedence_of, went_before
 from scheduler.services.changing.limits import refuse_senseless
+from scheduler.services.changing.prices import Pricing, check_price, priced
 from scheduler.services.changing.requests import Asks, request_for
 from scheduler.services.changing.rules import refuse_by_template
 from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.errors import DomainError
 from scheduler.services.sharing.policies import policy_in_force
+from scheduler.services.sharing.prices import spent_of
 from scheduler.spec.units import format_duration
 from scheduler.states import CHECK_TITLES, FAULTS, JobState
 
+_CENT = Decimal("0.01")
 # By kind of option whose value is a number: the column that has it.
 FIX_VALUES = {"limit": "time_limit_s", "gpus": "gpus_per_node", "nodes": "nodes"}
 
@@ -45,6 +51,8 @@ class JobAnswer:
     # Of the snapshot that was asked: rows of `model` and `pool` in words.
     models: tuple[str, ...]
     pools: tuple[str, ...]
+    # What its earlier attempts have cost, in steps.
+    spent: int = 0
 
     def plain(self, visible: Collection[int]) -> dict[str, Any]:
         """As JSON values; jobs that are not `visible` are shown without their number."""
@@ -74,7 +82,7 @@ class JobAnswer:
             "options": [
                 {
                     "kind": option.kind,
-                    "words": option.words,
+                    "words": self._words(option),
                     "starts_now": option.starts_now,
                     "start_at": _moment(option.start_s),
                     "wait_s": max(0, int(option.start_s - self.asked_at.timestamp())),
@@ -87,9 +95,21 @@ class JobAnswer:
             ],
         }
 
+    def _words(self, option: Option) -> str:
+        if option.kind != "price":
+            return option.words
+        return f"with a highest price of {self._price(option)} {load_conf().currency}"
+
+    def _price(self, option: Option) -> str:
+        """For all attempts together, in whole cents."""
+        steps = int(option.fields["most_cost"]) + self.spent
+        return str(from_steps(steps).quantize(_CENT, ROUND_DOWN))
+
     def _fix(self, option: Option) -> list[str]:
         """The same change as the composer takes it: kinds with their values."""
         fields = option.fields
+        if option.kind == "price":
+            return [f"price:{self._price(option)}"]
         if option.kind in FIX_VALUES:
             return [f"{option.kind}:{int(fields[FIX_VALUES[option.kind]])}"]
         fix = [f"model:{self.models[int(fields['model'])]}"] if "model" in fields else []
@@ -141,7 +161,8 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     )
     if blocking is None or answer is None:
         return None
-    return JobAnswer(now, blocking, answer, snapshot.models, snapshot.pools)
+    spent = spent_of([job.pk]).get(job.pk, 0) if job.end_reason else 0
+    return JobAnswer(now, blocking, answer, snapshot.models, snapshot.pools, spent)
 
 
 def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | None:
@@ -159,7 +180,7 @@ def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | Non
 def _may_have(viewer: User, job: Job, fix: Sequence[str], now: datetime) -> bool:
     """Whether the job may be changed like that; what only a clone can ask for is not looked at."""
     asked = dict(one.split(":", 1) for one in fix)
-    if not asked.keys() <= {"limit", "gpus", "nodes", "model", "pool"}:
+    if not asked.keys() <= {"limit", "gpus", "nodes", "model", "pool", "price"}:
         return True
     asks = Asks(
         gpus_per_node=int(asked["gpus"]) if "gpus" in asked else None,
@@ -168,7 +189,10 @@ def _may_have(viewer: User, job: Job, fix: Sequence[str], now: datetime) -> bool
         pool=asked.get("pool"),
     )
     try:
-        if "limit" in asked:
+        if "price" in asked:
+            then = priced(job, Pricing(Decimal(asked["price"])))
+            check_price(viewer, then, now=now)
+        elif "limit" in asked:
             refuse_senseless(job, int(asked["limit"]))
             refuse_by_template(viewer, job, "time_limit", int(asked["limit"]))
         elif asks.nodes is None or int(asks.nodes) not in sizes_offered(job):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from django.db import transaction
@@ -14,29 +13,49 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_most, with_tier
+from scheduler.engine.asking import (
+    Impact,
+    Start,
+    impact_of,
+    with_cost,
+    with_limit,
+    with_most,
+    with_tier,
+)
 from scheduler.loop.answering import picture
-from scheduler.loop.supposing.in_time import finish_of_waiting
+from scheduler.loop.supposing.effects import (
+    finish_then,
+    highest_then,
+    more_cost,
+    most_nodes_then,
+)
 from scheduler.loop.supposing.reshaping import asked_otherwise, most_costs
 from scheduler.models import Job
 from scheduler.selectors.jobs import visible_jobs
-from scheduler.selectors.usage import job_cost, may_see_cost
+from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.services.changing.limits import refuse_senseless, set_time_limit
 from scheduler.services.changing.moments import Finishing, set_finish_by
+from scheduler.services.changing.prices import (
+    Pricing,
+    price_columns,
+    priced,
+    refuse_unseen,
+    set_max_cost,
+)
 from scheduler.services.changing.reading import TIERS, Change, read_change
 from scheduler.services.changing.requests import Asks, refuse_started, request_for, set_request
-from scheduler.services.changing.sizes import set_nodes
+from scheduler.services.changing.sizes import check_size, set_nodes
 from scheduler.services.changing.tiers import set_tier
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.jobs import check_actor
-from scheduler.services.submitting.columns import finish_columns
+from scheduler.services.prices.highest import left_steps
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
 
 __all__ = ["TIERS", "Change", "change_job", "preview", "preview_pause", "read_change"]
 
 # So many delayed jobs are named one by one, those that lose most.
 MOST_NAMED = 10
-_NOTHING, _SAME = Asks(), Finishing()
+_NOTHING, _SAME, _AS_PRICED = Asks(), Finishing(), Pricing()
 
 
 def preview_pause(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
@@ -55,35 +74,29 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
     something else.
     """
     change = change.of(job)
+    if change.pricing != _AS_PRICED:
+        refuse_unseen(viewer, job)
     if change.time_limit_s is not None:
         refuse_senseless(job, change.time_limit_s)
-    columns = _columns(viewer, job, change, now)
+    if change.nodes is not None and job.state not in FINAL_JOB_STATES:
+        check_size(job, change.nodes)
+    is_more = change.pricing.is_more(job)
+    columns = _columns(viewer, priced(job, change.pricing) if is_more else job, change, now)
     impact = _impact(job, change, columns, now)
     delayed = [one.job for one in impact.delayed]
     teams = Job.objects.filter(pk__in=delayed).values_list("project__team_id", flat=True)
     consent = _consent(job, change, set(teams))
     return _as_seen(viewer, impact, now) | {
         "own": _plain(impact.own, True, now) if impact.own else None,
-        "finish": _finish(job, change, now),
+        "finish": finish_then(job, change, now),
         "consent": consent,
         "may": _may(viewer, job, consent),
-        "more_cost": _more_cost(viewer, job, change, now),
-        "most_cost": most_costs(job, columns, now=now)
+        "more_cost": more_cost(viewer, job, change, now),
+        "most_cost": most_costs(job, columns | price_columns(job, change.pricing), now=now)
         if columns and may_see_cost(viewer, job)
         else None,
+        "highest": highest_then(viewer, job, change, columns, now),
     }
-
-
-def _finish(job: Job, change: Change, now: datetime) -> dict[str, Any] | None:
-    """How a waiting job would stand to its moment, by the start that the last cycle foresaw."""
-    finish_by, policy = change.finishing.of(job)
-    limit_s = change.time_limit_s or job.time_limit_s
-    changed = copy(job)
-    for name, value in finish_columns(finish_by, policy, limit_s).items():
-        setattr(changed, name, value)
-    changed.time_limit_s = limit_s
-    found = finish_of_waiting(changed, now=now)
-    return asdict(found) if found else None
 
 
 def _columns(viewer: User, job: Job, change: Change, now: datetime) -> dict[str, Any]:
@@ -94,7 +107,7 @@ def _columns(viewer: User, job: Job, change: Change, now: datetime) -> dict[str,
     if viewer.pk == job.owner_id:
         # Whose rights are known already.
         job.owner = viewer
-    return request_for(job, change.asks, now=now)
+    return request_for(job, change.asks, now=now, sees_cost=may_see_cost(viewer, job))
 
 
 def _as_seen(viewer: User, impact: Impact, now: datetime) -> dict[str, Any]:
@@ -133,6 +146,8 @@ def change_job(
     now = now or timezone.now()
     change = _said(change).of(job)
     check_actor(actor, job, version)
+    if change.pricing != _AS_PRICED:
+        refuse_unseen(actor, job)
     if _needs_consent(job, change):
         consent = preview(actor, job, change, now=now)["consent"]
         if not _may(actor, job, consent):
@@ -147,28 +162,33 @@ def change_job(
 
 def _acts(job: Job, change: Change) -> list[Callable[..., Job]]:
     """What is to be done, one after the other. A moment bounds the time limit: it comes before more
-    time, and after less."""
-    may_run = job.state in LIVE_JOB_STATES
-    acts: list[Callable[..., Job]] = []
-    if (limit_s := change.time_limit_s) is not None:
-        acts.append(partial(set_time_limit, time_limit_s=limit_s, may_run=may_run))
+    time, and after less. A highest price has to pay for what else is asked for, and budgets for as
+    much of the time as it pays for: more of it comes first, less after other sizes, and more time
+    last. Of one that runs, which is stopped for fewer nodes, price and time come before those."""
+    is_live, limit_s = job.state in LIVE_JOB_STATES, change.time_limit_s
+    acts: list[tuple[int, Callable[..., Job]]] = []
+    if limit_s is not None:
+        place = 0 if limit_s < job.time_limit_s else 2 if is_live else 7
+        acts.append((place, partial(set_time_limit, time_limit_s=limit_s, may_run=is_live)))
     if change.finishing != _SAME:
-        is_less = limit_s is not None and limit_s < job.time_limit_s
-        acts.insert(int(is_less), partial(set_finish_by, asked=change.finishing))
+        acts.append((1, partial(set_finish_by, asked=change.finishing)))
     if change.tier is not None:
-        acts.append(partial(set_tier, tier=change.tier))
+        acts.append((3, partial(set_tier, tier=change.tier)))
     if change.nodes is not None:
-        acts.append(partial(set_nodes, nodes=change.nodes, may_run=may_run))
+        acts.append((4, partial(set_nodes, nodes=change.nodes, may_run=is_live)))
     if change.asks != _NOTHING:
-        acts.append(partial(set_request, asks=change.asks))
-    return acts
+        acts.append((5, partial(set_request, asks=change.asks)))
+    if change.pricing != _AS_PRICED:
+        place = 0 if is_live or change.pricing.is_more(job) else 6
+        acts.append((place, partial(set_max_cost, asked=change.pricing)))
+    return [act for _, act in sorted(acts, key=itemgetter(0))]
 
 
 def _said(change: Change) -> Change:
     if change == Change():
         words = (
-            "Say what to change: a time limit, tier, nodes, GPUs, their model, a pool or the "
-            "moment by which it has to be finished."
+            "Say what to change: a time limit, tier, nodes, GPUs, their model, a pool, the moment "
+            "by which it has to be finished or its highest price."
         )
         raise Invalid(words, field="time_limit")
     return change
@@ -185,11 +205,16 @@ def _impact(job: Job, change: Change, columns: dict[str, Any], now: datetime) ->
         after = before
     if change.time_limit_s is not None:
         after = with_limit(after, job.pk, change.time_limit_s - job.time_limit_s)
+    if change.pricing != _AS_PRICED and job.state == JobState.QUEUED:
+        then = priced(job, change.pricing)
+        left = float("inf") if then.max_cost is None else float(left_steps(then, now))
+        after = with_cost(after, job.pk, left)
     if change.tier is not None:
         after = with_tier(after, job.pk, int(change.tier))
     if change.nodes is not None:
         lasts_s = change.time_limit_s or job.time_limit_s
-        after = with_most(after, job.pk, change.nodes, _frees_s(job, now), lasts_s)
+        most = most_nodes_then(job, change, now)
+        after = with_most(after, job.pk, most, _frees_s(job, now), lasts_s)
     return Impact(None, ()) if after is before else impact_of(before, after, policy, job.pk)
 
 
@@ -223,17 +248,6 @@ def _may(viewer: User, job: Job, consent: str) -> bool:
     if consent == "lead":
         return can(viewer, "manage_project", job.project) or can(viewer, "operate", None)
     return True
-
-
-def _more_cost(viewer: User, job: Job, change: Change, now: datetime) -> str | None:
-    """What the added time costs at most, at the rate it costs now; None where nobody may say."""
-    if change.time_limit_s is None or job.state not in LIVE_JOB_STATES:
-        return None
-    if not may_see_cost(viewer, job):
-        return None
-    cost = job_cost(viewer, job, now=now)
-    more = cost.hourly * max(0, change.time_limit_s - job.time_limit_s) / 3600
-    return f"{more:.2f} {cost.currency}"
 
 
 def _plain(start: Start, is_named: bool, now: datetime) -> dict[str, Any]:

@@ -45,22 +45,24 @@ class WaitMemory:
     Empty at first: then everything is offered once, and `record_waits` compares with the rows.
     `resting`: jobs whose start a limit refused that the engine had not seen, how often, and until
     when they are left out of plans: longer from time to time, so that nobody is stopped for them
-    again and again.
+    again and again. Who asks for something else, or pays more, does not rest any longer.
     """
 
     facts: dict[int, tuple[object, ...]] = field(default_factory=dict)
     written_at: datetime | None = None
     resting: dict[int, tuple[int, datetime]] = field(default_factory=dict)
 
-    def without_resting(self, snapshot: Snapshot, now: datetime) -> Snapshot:
-        """The snapshot without those that rest now; who waits no more is forgotten."""
+    def without_resting(self, snapshot: Snapshot, loaded: Loaded, now: datetime) -> Snapshot:
+        """The snapshot, made of `loaded`, without those that rest now; who waits no more, or has
+        a row that says it is to be looked at anew, is forgotten."""
         if not self.resting:
             return snapshot
-        ids = snapshot.waiting.id
-        waiting = self.resting.keys() & set(ids.tolist())
-        self.resting = {job: self.resting[job] for job in waiting}
+        there = loaded.snapshot.waiting.id
+        rows = np.flatnonzero(np.isin(there, list(self.resting))).tolist()
+        rests = [row for row in rows if loaded.wait_reasons[row] != WaitReason.EVALUATING]
+        self.resting = {job: self.resting[job] for job in there[rests].tolist()}
         rest = [job for job, (_, until) in self.resting.items() if now < until]
-        return snapshot.only(ints(np.flatnonzero(~np.isin(ids, rest))))
+        return snapshot.only(ints(np.flatnonzero(~np.isin(snapshot.waiting.id, rest))))
 
     def rest(self, refused: Refusals, now: datetime) -> None:
         """Tell these jobs what they wait for, and leave them out for a while."""

@@ -132,7 +132,7 @@ class Scheduler:
             loaded = self._load(policy, now)
         load_ms = watch.lap_ms()
         snapshot = self.memories.add_to(loaded.snapshot, policy, now=now)
-        snapshot = self.memory.without_resting(with_promises(snapshot, self.kept), now)
+        snapshot = self.memory.without_resting(with_promises(snapshot, self.kept), loaded, now)
         plan = plan_or_hold(snapshot, policy, now=now)
         self.kept = plan.reservations
         plan_ms = watch.lap_ms()

@@ -8,6 +8,7 @@ from scheduler.services import reaping
 from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
+from scheduler.services.finishing.paying import keep_prices
 from scheduler.services.finishing.watching import keep_moments
 from scheduler.services.holding.letting_go import heal_held, release_due
 from scheduler.services.logs import finish_undrained
@@ -33,6 +34,7 @@ def reap(*, now: datetime) -> int:
     10. Budgets: alerts, hard stops, what is carried over.
     11. Bookings that nobody uses: given back; jobs of those that end: stopped.
     12. Jobs that have to be finished by a moment: ended or told of, as they want it.
+    13. Jobs with a highest price: stopped, or not tried again, once it is reached.
     """
     return (
         reaping.mark_silent(now=now)
@@ -54,4 +56,5 @@ def reap(*, now: datetime) -> int:
         + end_booked_jobs(now=now)
         + follow_bookings(now=now)
         + keep_moments(now=now)
+        + keep_prices(now=now)
     )

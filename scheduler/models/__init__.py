@@ -44,6 +44,7 @@ from scheduler.models.inbox import (
     Announcement,
     Delivery,
     Dialect,
+    JobWatch,
     NewsHours,
     Notification,
     NotificationChoice,
@@ -63,6 +64,7 @@ from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.money.true_ups import BudgetTrueUp
 from scheduler.models.queues import PoolRule, Queue
+from scheduler.models.recurring import JobSchedule, JobScheduleRun
 from scheduler.models.requesting import (
     BulkCancel,
     GrantNotice,
@@ -92,7 +94,22 @@ from scheduler.models.sharing import (
     Threshold,
 )
 from scheduler.models.telemetry import DeviceHour, DeviceSample, HostSample
-from scheduler.models.usage import DayOfJobs, DayOfUse, DaysCounted, PastUse, UsageEntry
+from scheduler.models.usage import (
+    DayOfJobs,
+    DayOfReadings,
+    DayOfUse,
+    DayOfWaste,
+    DaysCounted,
+    DaysSummed,
+    HourOfIdle,
+    HourOfReadings,
+    HoursSummed,
+    PastUse,
+    SpanBegun,
+    SummedDay,
+    SummedHour,
+    UsageEntry,
+)
 from scheduler.models.waiting import Dependency, SetDependency
 
 __all__ = [
@@ -119,8 +136,11 @@ __all__ = [
     "Dataset",
     "DatasetCopy",
     "DayOfJobs",
+    "DayOfReadings",
     "DayOfUse",
+    "DayOfWaste",
     "DaysCounted",
+    "DaysSummed",
     "Delivery",
     "Dependency",
     "Device",
@@ -134,14 +154,20 @@ __all__ = [
     "GuaranteeSpan",
     "Headroom",
     "HostSample",
+    "HourOfIdle",
+    "HourOfReadings",
+    "HoursSummed",
     "IdleRule",
     "IdleWarning",
     "InvariantCheck",
     "Job",
     "JobDraft",
     "JobEvent",
+    "JobSchedule",
+    "JobScheduleRun",
     "JobSet",
     "JobTemplate",
+    "JobWatch",
     "LedgerEntry",
     "LedgerHead",
     "Licence",
@@ -189,11 +215,14 @@ __all__ = [
     "Session",
     "SessionPass",
     "SetDependency",
+    "SpanBegun",
     "StartForecast",
     "Statement",
     "StatementEvent",
     "StatementLine",
     "SubmitKey",
+    "SummedDay",
+    "SummedHour",
     "TemplateUse",
     "TemplateVersion",
     "TermsDecision",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.db import models
 
 from accounts.models import Project
@@ -32,6 +34,7 @@ class Attempt(models.Model):
     one. `resumes` is the attempt whose checkpoint this one was offered; `resume_from`,
     `resume_step` and `resume_problem` are what its node made of that.
     `extended_to_s`: its time limit, where it was given more than it started with.
+    `cost_limit_s`: for how long its job's highest price pays, from `assigned_at`, less its grace.
     `standing` has the factors of the order at its start, the fields of the engine's `Standing`.
     """
 
@@ -47,6 +50,7 @@ class Attempt(models.Model):
     resume_problem = models.CharField(max_length=255, blank=True)
     code_commit = models.CharField(max_length=64, blank=True)
     code_patch = models.TextField(blank=True)
+    cost_limit_s = models.PositiveIntegerField(null=True, blank=True)
     extended_to_s = models.PositiveIntegerField(null=True, blank=True)
     stop_reason = models.CharField(max_length=32, blank=True)
     stop_grace_s = models.PositiveIntegerField(default=30)
@@ -97,6 +101,12 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of job {self.job_id}"
+
+    @property
+    def paid_until(self) -> datetime | None:
+        """When it ends at the latest for its job's highest price."""
+        limit_s = self.cost_limit_s
+        return None if limit_s is None else self.assigned_at + timedelta(seconds=limit_s)
 
     @property
     def has_log(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
 from django.conf import settings
 from django.db import models
@@ -12,6 +13,7 @@ from scheduler.models.calendar import Booking
 from scheduler.models.cluster import Pool
 from scheduler.models.queues import Queue
 from scheduler.models.sets import JobSet
+from scheduler.money import from_steps
 from scheduler.states import PAUSES, FinishPolicy, JobState, WaitReason
 
 # Among the facts of a hold by hand: the job was paused before, which is over.
@@ -38,8 +40,10 @@ class Job(models.Model):
     `finish_by`: the moment by which it has to be finished; `start_by`: the latest one to start for
     that, of a job that is cancelled when late; `told_late`: whether its owner was told that the
     moment is over, False for that it is expected to be late, None for nothing.
-    `is_singleton`: waits for the owner's earlier jobs of the same name. `booking` is what was asked
-    for, a name or number, and `booked_in` the booking it runs inside.
+    `max_cost_steps`: its highest price, in the steps of `scheduler.money`; None for none.
+    `is_singleton`: waits for the owner's earlier jobs of the same name. `group_name`: of an
+    owner's jobs under one name in a project the newest cancels the others; None for none.
+    `booking` is what was asked for, a name or number, and `booked_in` the booking it runs inside.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
@@ -82,9 +86,12 @@ class Job(models.Model):
     topology_mode = models.CharField(max_length=16, blank=True)
     is_shaped = models.BooleanField(default=False)
     time_limit_s = models.PositiveIntegerField()
+    max_cost_steps = models.PositiveBigIntegerField(null=True, blank=True)
     retries = models.PositiveSmallIntegerField(default=0)
     # As its spec says them; null for none.
     retry_rules = models.JSONField(null=True, blank=True)
+    # What its owner is told of, as its spec says; null: as they chose.
+    notify = models.JSONField(null=True, blank=True)
     preemptible = models.BooleanField(default=True)
     min_runtime_s = models.PositiveIntegerField(default=0)
     booking = models.CharField(max_length=63, blank=True)
@@ -102,6 +109,7 @@ class Job(models.Model):
     start_by = models.DateTimeField(null=True, blank=True)
     told_late = models.BooleanField(null=True, blank=True)
     is_singleton = models.BooleanField(default=False)
+    group_name = models.CharField(max_length=64, null=True, blank=True)
 
     state = models.CharField(max_length=16, default=JobState.QUEUED)
     version = models.PositiveIntegerField(default=1)
@@ -160,10 +168,33 @@ class Job(models.Model):
                 condition=models.Q(finish_by__isnull=False, ended_at__isnull=True),
                 name="job_to_finish_by",
             ),
+            # Those to look at for their time limit, of all that run.
+            models.Index(
+                fields=["state"],
+                condition=models.Q(notify__isnull=False, ended_at__isnull=True),
+                name="job_asks_for_news",
+            ),
+            # Those to look at for their highest price, of all in these states.
+            models.Index(
+                fields=["state"],
+                condition=models.Q(max_cost_steps__isnull=False),
+                name="job_with_max_cost",
+            ),
             models.Index(
                 fields=["owner", "name"],
                 condition=models.Q(state=JobState.HELD, is_singleton=True),
                 name="job_held_singleton",
+            ),
+            # The open ones of a group, whatever its history; and all of it, the newest first.
+            models.Index(
+                fields=["owner", "group_name"],
+                condition=models.Q(group_name__isnull=False, ended_at__isnull=True),
+                name="job_open_in_group",
+            ),
+            models.Index(
+                fields=["group_name", "-id"],
+                condition=models.Q(group_name__isnull=False),
+                name="job_by_group",
             ),
             models.Index(
                 fields=["job_set", "array_index"],
@@ -226,6 +257,11 @@ class Job(models.Model):
         if self.finish_by is None:
             return None
         return FinishPolicy.KEEP if self.start_by is None else FinishPolicy.CANCEL
+
+    @property
+    def max_cost(self) -> Decimal | None:
+        """What all its attempts together may cost, in the currency of the books."""
+        return None if self.max_cost_steps is None else from_steps(self.max_cost_steps)
 
     @property
     def waits_since(self) -> datetime:

@@ -159,9 +159,10 @@ class Budget(models.Model):
     """GPU-seconds or money of an account from `valid_from` until right before `valid_until`.
 
     Money is in steps (`scheduler.money`). A submit or a start, as `commits_at` says, commits the
-    worst case; at its end that is released and what it took is spent. `version` counts changes;
-    `carried` is the part of the limit left over from the budget before, `granted` the part that
-    requests added; `spent_out_at`: when a hard stop was reached.
+    worst case, in money no more than the job's highest price; at its end that is released and what
+    it took is spent. `version` counts changes; `carried` is the part of the limit left over from
+    the budget before, `granted` the part that requests added; `spent_out_at`: when a hard stop was
+    reached.
     `action` is taken when the alert of `action_at` fires. `renewal`: the next period's budget comes
     by itself when this one is over, at `renewed_at`.
     """

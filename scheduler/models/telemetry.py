@@ -26,7 +26,18 @@ def may_work(below: float) -> models.Q:
 MAY_WORK = may_work(WORKS_FROM)
 
 
-class DeviceSample(models.Model):
+class Slowing(models.Model):
+    """What held the clocks of a device down, in per cent of the time: heat, or the limit of its
+    power; None where that is not told."""
+
+    slowed_by_heat = models.PositiveSmallIntegerField(null=True)
+    slowed_by_power = models.PositiveSmallIntegerField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class DeviceSample(Slowing):
     """One reading of one device, and the attempt that held it; `gpu_percent` may be UNKNOWN_USE."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="samples")
@@ -57,7 +68,7 @@ class HostSample(models.Model):
         constraints = [models.UniqueConstraint(fields=["node", "at"], name="host_sample_once")]
 
 
-class DeviceHour(models.Model):
+class DeviceHour(Slowing):
     """What is left of the readings of a device for one attempt (None: nobody's) in one hour.
 
     `hour` is its begin; use is the mean of `count` readings that tell it (UNKNOWN_USE and 0: none

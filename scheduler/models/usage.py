@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from scheduler.models.attempts import Allocation, Attempt
+from scheduler.models.exact import ExactAmount
 
 
 class UsageEntry(models.Model):
@@ -103,6 +104,149 @@ class DaysCounted(models.Model):
 
     upto = models.BigIntegerField(default=0)
     together = models.BigIntegerField(default=0)
+    at = models.DateTimeField()
+
+
+class DayOfWaste(models.Model):
+    """GPU-seconds of a person's jobs on one UTC day by what became of them, and what was charged.
+
+    `account` paid, `home` is that of the job's project: where the platform pays for what it broke
+    they differ. Of nobody's job (null) are shares and what was kept for nobody. Holds while the
+    day's `SummedDay` does.
+    """
+
+    day_s = models.BigIntegerField()
+    account = models.CharField(max_length=64)
+    home = models.CharField(max_length=64)
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+"
+    )
+    held = models.BigIntegerField()
+    idle = models.BigIntegerField()
+    unread = models.BigIntegerField()
+    around = models.BigIntegerField()
+    reserved = models.BigIntegerField()
+    amount = ExactAmount()
+    idle_amount = ExactAmount()
+    reserved_amount = ExactAmount()
+    shared_amount = ExactAmount()
+
+    class Meta:
+        indexes = [models.Index(fields=["day_s", "account"], name="waste_of_days")]
+
+
+class DayOfReadings(models.Model):
+    """Of an attempt's readings on one UTC day: how many told the use, and how many of them lie in
+    idle spans. Stays when the readings go."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+")
+    day_s = models.BigIntegerField(db_index=True)
+    readings = models.BigIntegerField()
+    idle = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "day_s"], name="day_of_readings_once")
+        ]
+
+
+class HourOfReadings(models.Model):
+    """The same of the begin of one hour, up to `until_s`, while its readings are raw. Holds where
+    `SummedHour` names that second; whoever began to read goes by the one before."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+")
+    hour_s = models.BigIntegerField()
+    until_s = models.BigIntegerField()
+    readings = models.BigIntegerField()
+    idle = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hour_s", "until_s", "attempt"], name="hour_of_readings_once"
+            )
+        ]
+
+
+class HourOfIdle(models.Model):
+    """Which spans of an hour were idle of a device for an attempt, as bits, the first span the
+    lowest; holds as `HourOfReadings` does, and nothing is there where none was."""
+
+    device = models.ForeignKey("scheduler.Device", on_delete=models.CASCADE, related_name="+")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+")
+    hour_s = models.BigIntegerField()
+    until_s = models.BigIntegerField()
+    spans = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hour_s", "until_s", "attempt", "device"], name="hour_of_idle_once"
+            )
+        ]
+
+
+class SpanBegun(models.Model):
+    """What a device's readings of an attempt say of a span that began at `span_s`, up to `until_s`,
+    before it is known whether it is idle: how many told the use, and their per cent together."""
+
+    device = models.ForeignKey("scheduler.Device", on_delete=models.CASCADE, related_name="+")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+")
+    span_s = models.BigIntegerField()
+    until_s = models.BigIntegerField()
+    readings = models.BigIntegerField()
+    percent = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["span_s", "until_s", "device", "attempt"], name="span_begun_once"
+            )
+        ]
+
+
+class SummedHour(models.Model):
+    """An hour whose readings before `until_s` are summed, by the rule `idle_as`: those of spans
+    that ended by `spans_s` as `HourOfReadings`, those of the span that begins then as
+    `SpanBegun`."""
+
+    hour_s = models.BigIntegerField(unique=True)
+    spans_s = models.BigIntegerField()
+    until_s = models.BigIntegerField()
+    idle_as = models.CharField(max_length=48)
+
+
+class HoursSummed(models.Model):
+    """One row. `run` counts who began to sum, up to the second `aims_s`; `turn` is another one
+    whenever something is undone. Calls with late readings alone came from `late_from` to `late_at`;
+    `late_s`: how old their readings were, where that goes on."""
+
+    turn = models.BigIntegerField(default=0)
+    run = models.BigIntegerField(default=0, db_default=0)
+    aims_s = models.BigIntegerField(default=0, db_default=0)
+    late_s = models.BigIntegerField(default=0, db_default=0)
+    late_from = models.DateTimeField(null=True, blank=True)
+    late_at = models.DateTimeField(null=True, blank=True)
+
+
+class SummedDay(models.Model):
+    """A UTC day that `DayOfWaste` has; without it the day's rows say nothing.
+
+    `is_final`: its month was closed by then. `idle_as`: what was idle then, where readings might
+    still come or be rolled up by another rule; empty: they are all hours.
+    """
+
+    day_s = models.BigIntegerField(unique=True)
+    is_final = models.BooleanField()
+    idle_as = models.CharField(max_length=48, blank=True)
+
+
+class DaysSummed(models.Model):
+    """One row: usage entries up to `upto` are in the summed days, or have undone them. `turn` is
+    another one whenever somebody begins to sum or undoes a day."""
+
+    upto = models.BigIntegerField()
+    turn = models.BigIntegerField(default=0)
     at = models.DateTimeField()
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, TextField, Value
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast
 from django.utils import timezone
 
 from accounts.errors import NotFound
-from accounts.models import Project, User
-from accounts.permissions import can, projects_visible_to, teams_visible_to
-from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement, Pool
-from scheduler.selectors.ordered.labels import LabelText
+from accounts.models import User
+from accounts.permissions import can, projects_visible_to
+from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
+from scheduler.selectors.prices.seen import priced_for
 from scheduler.spec import JobSpec
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -37,29 +34,6 @@ MAX_PK = 2**63 - 1
 
 # Kinds of events, and which fact of each says what lies in the job's folders, or what its GPUs did.
 _INSIDE = {"starts_anew": "detail", "assigned": "starts_anew", "idle_warned": "evidence"}
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """What a list is narrowed to; empty means no limit. `owner` may be "me".
-
-    `gpus` are the least and the most in all; a `label` is a key and its value, None for any;
-    `finish_until`: not ended, to be finished by then.
-    """
-
-    states: tuple[str, ...] = ()
-    team: str = ""
-    project: str = ""
-    owner: str = ""
-    pool: str = ""
-    text: str = ""
-    job_set: int = 0
-    submitted_since: datetime | None = None
-    ended_since: datetime | None = None
-    finish_until: datetime | None = None
-    gpus: tuple[int, int] | None = None
-    gpu_model: str = ""
-    label: tuple[str, str | None] | None = None
 
 
 def visible_jobs(viewer: User) -> QuerySet[Job]:
@@ -100,82 +74,6 @@ def get_visible_jobs(viewer: User, pks: Sequence[int]) -> list[Job]:
     return [found[pk] for pk in pks]
 
 
-def check_known(viewer: User, wanted: JobFilter, field: str = "") -> None:
-    """Raises NotFound for a team, project, pool or set that is missing or foreign, alike, naming
-    `field` or its own one. People are not looked up: whose jobs nobody sees has none here."""
-    sees_all = can(viewer, "see_jobs", None)
-    projects = Project.objects.all() if sees_all else projects_visible_to(viewer)
-    team, _, slug = wanted.project.rpartition("/")
-    within = {"team__slug": team} if team else {}
-    asked: list[tuple[str, object, list[QuerySet[Any]]]] = [
-        (
-            "team",
-            wanted.team,
-            [
-                projects.filter(team__slug=wanted.team),
-                teams_visible_to(viewer).filter(slug=wanted.team),
-            ],
-        ),
-        ("project", wanted.project, [projects.filter(slug=slug, **within)]),
-        ("pool", wanted.pool, [Pool.objects.filter(name=wanted.pool)]),
-        ("set", wanted.job_set, [visible_jobs(viewer).filter(job_set=wanted.job_set)]),
-    ]
-    for name, value, places in asked:
-        if value and not any(rows.exists() for rows in places):
-            raise NotFound(f"There is no such {name} for you.", field=field or name)
-
-
-def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySet[Job]:
-    """Narrow a list; unknown names simply match nothing."""
-    if wanted.states:
-        jobs = jobs.filter(state__in=wanted.states)
-    if wanted.team:
-        jobs = jobs.filter(project__team__slug=wanted.team)
-    if wanted.project:
-        team, _, slug = wanted.project.rpartition("/")
-        jobs = jobs.filter(project__slug=slug)
-        jobs = jobs.filter(project__team__slug=team) if team else jobs
-    if wanted.owner == "me":
-        jobs = jobs.filter(owner=viewer)
-    elif wanted.owner:
-        jobs = jobs.filter(owner__username=wanted.owner)
-    if wanted.pool:
-        jobs = jobs.filter(pool__name=wanted.pool)
-    if wanted.job_set:
-        jobs = jobs.filter(job_set=wanted.job_set)
-    since = {"submitted_at__gte": wanted.submitted_since, "ended_at__gte": wanted.ended_since}
-    jobs = jobs.filter(**{name: at for name, at in since.items() if at})
-    if wanted.finish_until:
-        jobs = jobs.filter(finish_by__lte=wanted.finish_until, ended_at__isnull=True)
-    jobs = _of_size(jobs, wanted)
-    if wanted.text:
-        match = Q(name__icontains=wanted.text)
-        digits = wanted.text.lstrip("#")
-        if digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_PK)):
-            match |= Q(pk=min(int(digits), MAX_PK))
-        jobs = jobs.filter(match)
-    return jobs
-
-
-def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:
-    """By what was asked for: how many GPUs, of which model, under which label."""
-    if wanted.gpus is not None:
-        in_all = jobs.alias(gpus_in_all=F("nodes") * F("gpus_per_node"))
-        jobs = in_all.filter(gpus_in_all__range=wanted.gpus)
-    if wanted.gpu_model:
-        word = wanted.gpu_model
-        # One model, or one of several in an order.
-        jobs = jobs.alias(models=Cast("gpu_models", TextField())).filter(
-            Q(gpu_model__icontains=word) | Q(models__icontains=word)
-        )
-    if wanted.label is not None:
-        key, value = wanted.label
-        said = jobs.alias(label_said=LabelText(F("spec"), Value("labels"), Value(key)))
-        is_there = Q(label_said__isnull=False) if value is None else Q(label_said=value)
-        jobs = said.filter(is_there)
-    return jobs
-
-
 def one_of_each_set(jobs: QuerySet[Job], *, first: bool = False) -> QuerySet[Job]:
     """Of the tasks of a set among `jobs` the latest alone, or the `first`, which stands for all of
     them."""
@@ -204,11 +102,8 @@ def attempts_of(viewer: User, job: Job) -> QuerySet[Attempt]:
 
 
 def _attempts(job: Job) -> QuerySet[Attempt]:
-    placements = (
-        Placement.objects.select_related("node")
-        .order_by("rank")
-        .prefetch_related(allocations_shown())
-    )
+    ranks = Placement.objects.select_related("node").order_by("rank")
+    placements = ranks.prefetch_related(allocations_shown())
     return job.attempts.order_by("number").prefetch_related(
         Prefetch("placements", queryset=placements)
     )
@@ -255,14 +150,14 @@ def clone_document(viewer: User, job: Job) -> dict[str, Any]:
     if not may_read_inside(viewer, job):
         raise NotFound("There is no such job for you.")
     spec = JobSpec.model_validate(job.spec)
-    spec = spec if job.owner_id == viewer.pk else spec.run_by_another()
+    spec = spec if job.owner_id == viewer.pk else priced_for(viewer, job, spec.run_by_another())
     return spec.afresh(timezone.now()).document() | {"hold": False}
 
 
 def shown_spec(viewer: User, job: Job) -> JobSpec:
-    """The job's spec; only its owner sees the values of variables that hold secrets."""
+    """Its spec: its owner alone sees values of secrets, and its price who may see what it costs."""
     spec = JobSpec.model_validate(job.spec)
-    return spec if job.owner_id == viewer.pk else spec.for_others()
+    return spec if job.owner_id == viewer.pk else priced_for(viewer, job, spec.for_others())
 
 
 def own_jobs(viewer: User) -> QuerySet[Job]:

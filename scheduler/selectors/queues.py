@@ -40,6 +40,7 @@ _WHOSE = {
 _OUTSIDE = (
     WaitReason.INFEASIBLE_EVER, WaitReason.BUDGET_EXHAUSTED, WaitReason.QUOTA_HARD,
     WaitReason.QUOTA_BORROW_LIMIT, WaitReason.POOL_CLOSED, WaitReason.NODES_UNHEALTHY,
+    WaitReason.MAX_COST_SHORT,
 )  # fmt: skip
 
 
@@ -68,12 +69,12 @@ def queue_rows(
     limit: int = 500,
 ) -> list[QueueRow]:
     """The pool's queued jobs in the order in which the last cycle considered them, the first
-    `limit`; one query, another one if there are more.
+    `limit`; one query, another one for those that stand in `places`.
 
     `places`: by job where it stands now, if that was worked out; it decides then.
     """
     places = places or {}
-    queued = _queued(pool, limit, places)
+    queued = _with_whose(_first(_waiting(pool), limit, places))
     ordered = sorted(queued, key=lambda job: _place(job, places.get(job.pk)))
     if not places:
         ordered = _in_own_turns(ordered)
@@ -120,14 +121,6 @@ def _waiting(pool: Pool) -> QuerySet[Any]:
     return queued.only(*_SHOWN).annotate(**_WHOSE)
 
 
-def _queued(pool: Pool, limit: int, places: Mapping[int, Standing]) -> list[Job]:
-    jobs = _waiting(pool)
-    found: list[Any] = list(jobs.order_by("-tier", "queued_at", "id")[: limit + 1])
-    if len(found) > limit:
-        found = _first(jobs, limit, places)
-    return _with_whose(found)
-
-
 def _with_whose(found: list[Any]) -> list[Job]:
     """The same with one object for each person and project."""
 
@@ -153,7 +146,8 @@ def _first(jobs: QuerySet[Any], limit: int, places: Mapping[int, Standing]) -> l
     is_outside = Case(When(wait_reason__in=_OUTSIDE, then=1), default=0)
     place = F("wait_facts__ahead").asc(nulls_last=True)
     others = jobs.exclude(pk__in=listed).order_by(is_outside, "-tier", place, "queued_at", "id")
-    return [*jobs.filter(pk__in=listed), *others[: limit - len(listed)]]
+    known = jobs.filter(pk__in=listed) if listed else ()
+    return [*known, *others[: limit - len(listed)]]
 
 
 def _place(job: Job, standing: Standing | None) -> tuple[int, int, int]:

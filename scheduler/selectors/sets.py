@@ -22,6 +22,7 @@ from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import BulkCancel, Job, JobSet
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
+from scheduler.selectors.people.watchers import Watcher, watchers_along, watchers_in
 from scheduler.selectors.tables.of_sets import TOOK, Told, told_along, told_in
 from scheduler.selectors.tables.so_far import costs_of_sets
 from scheduler.selectors.waits.waiters import Waiters, waiters_along, waiters_in
@@ -37,7 +38,7 @@ class SetInFull:
 
     `states`: of all tasks, by index; `reruns`: numbers of sets, oldest first; `proposals`: those
     that wait for a second person to end it, each with how many tasks it names; `waiters`: jobs that
-    wait for all its tasks.
+    wait for all its tasks; `watchers`, while it is not over.
     """
 
     job_set: JobSet
@@ -46,6 +47,7 @@ class SetInFull:
     reruns: tuple[int, ...]
     proposals: tuple[tuple[int, int], ...]
     waiters: Waiters
+    watchers: list[Watcher]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class SetView:
     def finished(self) -> int:
         """Tasks that have ended, however."""
         return sum(self.counts[state] for state in FINAL_JOB_STATES)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every task has ended."""
+        return self.finished >= self.job_set.size
 
     @property
     def live(self) -> int:
@@ -101,7 +108,7 @@ def get_visible_set(viewer: User, pk: int) -> JobSet:
 
 def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     """As `get_visible_set`, with what `set_views` counts, the sets that run it again, proposals to
-    end it and who waits for it, in the same statement."""
+    end it, who waits for it and who watches it, in the same statement."""
     again = JobSet.objects.filter(rerun_of=OuterRef("pk")).order_by()
     tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
     proposals = BulkCancel.objects.filter(
@@ -113,6 +120,7 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
         reruns_=as_rows(again, "id"),
         proposals_=as_rows(proposals, "id", "named"),
         waiters_=waiters_along(viewer, job_set=pk),
+        watchers_=watchers_along(job_set=pk),
     )
     found: Any = rows.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if found is None:
@@ -121,7 +129,9 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     reruns = sorted(number for (number,) in rows_in(found.reruns_))
     waiting = tuple((number, named) for number, named in rows_in(found.proposals_))
     waiters = waiters_in(found.waiters_)
-    return SetInFull(found, told_in(found), states, tuple(reruns), waiting, waiters)
+    is_over = set(states) <= FINAL_JOB_STATES
+    watchers = [] if is_over else watchers_in(viewer, found.project, found.watchers_)
+    return SetInFull(found, told_in(found), states, tuple(reruns), waiting, waiters, watchers)
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:

@@ -31,7 +31,10 @@ _LATELY, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 @dataclass(slots=True)
 class DeviceSeries:
-    """One device over time; the lists have equal length, oldest first. None: not told."""
+    """One device over time; the lists have equal length, oldest first. None: not told.
+
+    What heat and the limit of its power slowed down is in per cent of the time.
+    """
 
     uuid: str
     index: int
@@ -45,6 +48,8 @@ class DeviceSeries:
     memory_used_mib: list[int] = field(default_factory=list)
     power_watts: list[float] = field(default_factory=list)
     temperature_c: list[float] = field(default_factory=list)
+    slowed_by_heat: list[int | None] = field(default_factory=list)
+    slowed_by_power: list[int | None] = field(default_factory=list)
 
 
 def may_read_metrics(viewer: User, job: Job) -> bool:
@@ -203,6 +208,7 @@ def _series(wish: Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
     """Old readings as the hours they were rolled up to, then the raw ones; in one statement."""
     columns = (
         "gpu_percent", "memory_used_mib", "power_watts", "temperature_c",
+        "slowed_by_heat", "slowed_by_power",
         "device__uuid", "device__index", "device__node__name", "device__model",
         "device__memory_mib", "device__is_simulated",
     )  # fmt: skip
@@ -213,7 +219,7 @@ def _series(wish: Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
     by_device: dict[int, DeviceSeries] = {}
     # Parts overlap: what was picked may be of the last minute.
     rows = sorted(set(parts[0].union(*parts[1:], all=True)), key=itemgetter(0, 2))
-    for _, device_id, at, gpu, memory, power, temperature, *about in rows:
+    for _, device_id, at, gpu, memory, power, temperature, by_heat, by_power, *about in rows:
         one = by_device.get(device_id)
         if one is None:
             uuid, index, node, *rest = cast("list[Any]", about)
@@ -225,4 +231,6 @@ def _series(wish: Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
         one.memory_used_mib.append(memory)
         one.power_watts.append(power)
         one.temperature_c.append(temperature)
+        one.slowed_by_heat.append(by_heat)
+        one.slowed_by_power.append(by_power)
     return list(by_device.values())

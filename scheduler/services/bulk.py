@@ -14,6 +14,7 @@ from accounts.models import User
 from scheduler.models import Job, SubmitKey
 from scheduler.services.jobs import MAX_KEY, Submitted, digest_of, submit_job
 from scheduler.services.submitting.ahead import look_ahead
+from scheduler.services.submitting.groups import lock_groups
 from scheduler.services.submitting.naming import in_order, with_numbers
 from scheduler.services.submitting.opening import Opening, Target, check_job, write_jobs
 from scheduler.services.submitting.order import lock_arrays
@@ -46,7 +47,8 @@ def submit_jobs(
             [SpecProblem("idempotency_key", f"is longer than the {limit} characters of a bulk")]
         )
     _refuse_too_many_tasks(specs)
-    lock_arrays(actor, specs)
+    if not any(spec.group for spec in specs):
+        lock_arrays(actor, specs)
     now = now or timezone.now()
     keys = [f"{idempotency_key}:{row}" for row in range(len(specs))] if idempotency_key else []
     if not keys or not SubmitKey.objects.filter(user=actor, key__in=keys).exists():
@@ -69,6 +71,7 @@ def _submit_together(
     has them written first.
     """
     seen = Seen()
+    lock_groups(actor, specs, seen)
     look_ahead(seen, actor, specs)
     opened: dict[int, tuple[Opening, Job]] = {}
     job_of: dict[str, Job] = {}
@@ -105,6 +108,7 @@ def _submit_each(
     submitted: dict[int, Submitted] = {}
     job_of: dict[str, Job] = {}
     seen = Seen()
+    lock_groups(actor, specs, seen)
     for row in in_order(specs):
         spec = with_numbers(specs[row], job_of)
         with _naming(row):

@@ -32,6 +32,8 @@ class Step(IntEnum):
     LOCK_NODES = 10
     CALL_NODES = 11
     HEAR_NODES = 12
+    # One row for all nodes, that calls of nodes alone want when they have their own.
+    UNDO_SUMS = 13
 
 
 _Key = tuple[Step, Callable[..., object], tuple[tuple[str, Any], ...]]

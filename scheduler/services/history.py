@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from accounts.models import User
 from accounts.permissions import managed_for
 from accounts.services.audit import record
+from accounts.statements import ChangedOnce
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
 from scheduler.services.gathering import Step, afterwards
@@ -28,8 +30,9 @@ def record_event(
     came_from: str = "",
     to: str = "",
     detail: Mapping[str, object] | None = None,
+    audited: Mapping[str, object] | None = None,
 ) -> None:
-    """One line of the job's history."""
+    """One line of the job's history; `audited`: what the audit has in place of `detail`."""
     event = JobEvent(
         job=job,
         attempt=attempt,
@@ -41,7 +44,8 @@ def record_event(
         detail=dict(detail or {}),
     )
     afterwards(Step.RECORD, _write, [event])
-    audit_act_on(job, kind, now=now, actor=actor, came_from=came_from, to=to, detail=detail)
+    told = detail if audited is None else audited
+    audit_act_on(job, kind, now=now, actor=actor, came_from=came_from, to=to, detail=told)
 
 
 def audit_act_on(
@@ -163,6 +167,13 @@ def lock_nodes(node_ids: Iterable[int]) -> None:
 
 def _raise_revisions(node_ids: Sequence[int]) -> None:
     ids = sorted(set(node_ids))
-    Node.objects.filter(pk__in=ids).update(desired_revision=F("desired_revision") + 1)
+    _RAISED.change(ids)
     for node_id in ids:
         tell_of_node(node_id)
+
+
+def _raised(nodes: Sequence[int]) -> tuple[QuerySet[Node], dict[str, Any]]:
+    return Node.objects.filter(pk__in=nodes), {"desired_revision": F("desired_revision") + 1}
+
+
+_RAISED = ChangedOnce(_raised)

@@ -28,6 +28,7 @@ from scheduler.services.holding.following import lock_sets
 from scheduler.services.holding.reasons import by_whom, said_of, word_of
 from scheduler.services.stopping import request_stop
 from scheduler.services.submitting.ahead import look_ahead
+from scheduler.services.submitting.groups import lock_groups
 from scheduler.services.submitting.opening import Target, check_job, write_jobs
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
@@ -80,6 +81,7 @@ def submit_job(
     try:
         with transaction.atomic():
             if is_first:
+                lock_groups(actor, [] if rerun_of else [spec], seen)
                 look_ahead(seen, actor, [spec])
             [job] = write_jobs([check_job(target, spec, seen)])
             if idempotency_key:

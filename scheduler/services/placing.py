@@ -21,11 +21,11 @@ from scheduler.models import (
     JobEvent,
     Node,
     Placement,
-    SchedulerLease,
 )
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, led_by, resume_offers
 from scheduler.services.errors import LeaseLost
+from scheduler.services.finishing.limiting import limit_by_price
 from scheduler.services.preempting.claims import drop_room
 from scheduler.services.preempting.overtaken import (
     Overtaken,
@@ -34,6 +34,7 @@ from scheduler.services.preempting.overtaken import (
     refuse_overtaken,
 )
 from scheduler.services.rows.adding import add_objects, add_rows
+from scheduler.services.rows.locking import keep_lease
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.guard import LimitReached, Refusals, charge_starts
 from scheduler.services.timeline.segments import follow_devices
@@ -93,7 +94,7 @@ def start_attempts(
 
 @transaction.atomic
 def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
-    if not SchedulerLease.objects.select_for_update().filter(token=lease_token).exists():
+    if not keep_lease(lease_token):
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
     reach("scheduler.locked")
     starts = _on_ready_nodes(starts)
@@ -122,6 +123,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     reach("scheduler.attempts-written")
     devices = {s.job_id: [pk for p in s.placements for pk in p.device_ids] for s in kept}
     charge_starts(attempts, jobs, devices, now=now)
+    limit_by_price(attempts, jobs, devices, now=now)
     reach("scheduler.charged")
     _place(kept, attempts, was_kept, now)
     refuse_on_taken_out(kept)

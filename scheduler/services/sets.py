@@ -14,6 +14,7 @@ from accounts.models import User
 from accounts.permissions import can, managed_for
 from accounts.services.audit import record
 from scheduler.models import Job, JobSet
+from scheduler.selectors.prices.seen import priced_for
 from scheduler.services.composing.templates import submit_again
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.alone import refuse_alone
@@ -128,7 +129,7 @@ def _indexes(tasks: QuerySet[Job]) -> list[int]:
 def _again(actor: User, job_set: JobSet, indexes: set[int]) -> JobSpec:
     spec = JobSpec.model_validate(job_set.spec)
     if actor.pk != job_set.owner_id:
-        spec = spec.run_by_another()
+        spec = priced_for(actor, job_set, spec.run_by_another())
     document = spec.document() | {"begin": None, "depends_on": [], "hold": False}
     document |= {"finish_by": None, "finish_by_policy": "keep"}
     array = {"range": write_range(indexes), "max_parallel": job_set.max_parallel}

@@ -13,7 +13,9 @@ from scheduler.services.history import record_event
 from scheduler.services.holding.reasons import word_of
 from scheduler.states import PAUSES, AttemptState, EndReason, JobState
 
-_CANCELS = frozenset({EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN})
+_CANCELS = frozenset(
+    {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN, EndReason.SUPERSEDED}
+)
 
 
 def request_stop(
@@ -43,7 +45,7 @@ def request_stop(
     behind = _behind(actor.pk if actor and not who else None, because)
     who = who or (actor.get_full_name() if actor else str((facts or {}).get("given_back_to", "")))
     if attempt.state == AttemptState.STOPPING:
-        return _override(attempt, reason, who, actor, behind, now)
+        return _override(attempt, reason, who, actor, {**(said or {}), **behind}, now)
     moved = transitions.move_attempt(
         attempt,
         AttemptState.STOPPING,
@@ -92,7 +94,7 @@ def _override(
     behind: Mapping[str, object],
     now: datetime,
 ) -> bool:
-    """Another reason for a stop under way, if it weighs more."""
+    """Another reason for a stop under way, if it weighs more; `behind`: who, and what is said."""
     if weight_of(reason) <= weight_of(attempt.stop_reason):
         return False
     # For a node's fault it ends at nobody's cost, whatever becomes of the job.
@@ -109,7 +111,7 @@ def _override(
         "attempt": attempt.number,
         "reason": reason,
         "instead_of": attempt.stop_reason,
-        **word_of(str(behind.get("because", ""))),
+        **{name: one for name, one in behind.items() if name != "by"},
     }
     Attempt.objects.filter(pk=attempt.pk).update(**changes)
     attempt.refresh_from_db(fields=list(changes))

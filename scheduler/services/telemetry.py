@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Avg, Count, Max, QuerySet
-from django.db.models.functions import Coalesce, TruncHour
+from django.db.models.functions import Cast, Coalesce, Round, TruncHour
 
 from scheduler import events
 from scheduler.conf import load_conf
@@ -22,10 +22,14 @@ from scheduler.models import (
 )
 from scheduler.models.telemetry import KNOWN_USE, UNKNOWN_USE
 from scheduler.selectors.books.seconds import idle_spans
-from scheduler.wire import messages
+from scheduler.services.gathering import Step, afterwards
+from scheduler.services.timeline.read_hours import forget_hours
+from scheduler.services.timeline.wasted_days import undo_late
+from scheduler.wire import readings
 from scheduler.wire.messages import SyncRequest
 
 MAX_SAMPLES = 5000
+_SLOWED = ("slowed_by_heat", "slowed_by_power")
 
 
 def ingest_samples(*, node: Node, request: SyncRequest, now: datetime) -> int:
@@ -38,6 +42,8 @@ def ingest_samples(*, node: Node, request: SyncRequest, now: datetime) -> int:
     rows = _device_rows(node, samples, now) if samples else []
     if rows:
         DeviceSample.objects.bulk_create(rows, ignore_conflicts=True)
+        moments = (row.at for row in rows if row.attempt_id)
+        afterwards(Step.UNDO_SUMS, undo_late, moments, now=now)
         jobs = Attempt.objects.filter(pk__in={r.attempt_id for r in rows if r.attempt_id})
         for job_id in jobs.values_list("job_id", flat=True):
             events.publish_on_commit(f"job:{job_id}", "samples")
@@ -60,7 +66,7 @@ def ingest_samples(*, node: Node, request: SyncRequest, now: datetime) -> int:
 
 
 def _device_rows(
-    node: Node, samples: Sequence[messages.DeviceSample], now: datetime
+    node: Node, samples: Sequence[readings.DeviceSample], now: datetime
 ) -> list[DeviceSample]:
     ids = dict(Device.objects.filter(node=node).values_list("uuid", "pk"))
     fences = {sample.fence for sample in samples if sample.fence is not None}
@@ -83,9 +89,15 @@ def _device_rows(
                 memory_used_mib=max(0, sample.memory_used_mib),
                 power_watts=max(0.0, sample.power_watts),
                 temperature_c=sample.temperature_c,
+                slowed_by_heat=_per_cent(sample.slowed_by_heat),
+                slowed_by_power=_per_cent(sample.slowed_by_power),
             )
         )
     return rows
+
+
+def _per_cent(is_slowed: bool | None) -> int | None:
+    return None if is_slowed is None else 100 * is_slowed
 
 
 def _moment(epoch_s: float, now: datetime) -> datetime | None:
@@ -113,6 +125,7 @@ def prune_telemetry(*, now: datetime) -> int:
 @transaction.atomic
 def _roll_up(before: datetime) -> int:
     """Readings of the hours before to one row for each hour, device and attempt; how many went."""
+    forget_hours(int(before.timestamp()))
     old = DeviceSample.objects.filter(at__lt=before)
     hours = (
         old.annotate(hour=TruncHour("at", tzinfo=UTC))
@@ -123,6 +136,7 @@ def _roll_up(before: datetime) -> int:
             memory_used_mib=Max("memory_used_mib"),
             power_watts=Avg("power_watts"),
             temperature_c=Max("temperature_c"),
+            **{name: Cast(Round(Avg(name)), models.IntegerField()) for name in _SLOWED},
         )
         .order_by()
     )

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import F, Q, QuerySet
 
 from accounts.models import User
+from accounts.statements import BuiltOnce
 from scheduler import events
 from scheduler.ledger.periods import PERIOD_MOVES, PeriodState
 from scheduler.models import Attempt, Device, Job, Node, Period, QuotaRequest
@@ -29,7 +30,7 @@ from scheduler.services.history import (
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.inbox.holds import tell_of_holds
-from scheduler.services.inbox.jobs import tell_of_ends
+from scheduler.services.inbox.jobs import tell_of_ends, tell_of_starts
 from scheduler.services.rows.locking import lock_devices_of
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.keeping.pledging import give_back
@@ -119,6 +120,9 @@ def move_job(
         events.wake_scheduler_on_commit()
     if to in FINAL_JOB_STATES and came_from in WAITING_JOB_STATES:
         give_back([job.pk])
+    # What is over before its node has said that it runs has started all the same.
+    if job.notify and job.started_at and came_from is JobState.STARTING:
+        afterwards(Step.TELL, tell_of_starts, [job], now=now)
     if to in FINAL_JOB_STATES or kind in _LOST_ITS_PLACE:
         afterwards(Step.TELL, tell_of_ends, [job], now=now)
     elif kind in _BY_HAND:
@@ -138,17 +142,21 @@ def move_jobs_to_starting(job_ids: Sequence[int], *, now: datetime) -> set[int]:
     Equals `move_job` in a loop, without its event: the caller records one per attempt. Who is
     cancelled when late stays once its time limit fits no more: time goes on while a cycle plans.
     """
-    in_time = Q(start_by__isnull=True) | Q(start_by__gte=now)
-    still_queued = set(
-        Job.objects.select_for_update()
-        .filter(in_time, pk__in=job_ids, state=JobState.QUEUED)
-        .order_by("pk")
-        .values_list("pk", flat=True)
-    )
+    still_queued = {pk for (pk,) in _STARTABLE.read(job_ids, now)}
+    # With PostgreSQL no two values of JSON are the same: a change of one cannot be built once.
     Job.objects.filter(pk__in=still_queued, state=JobState.QUEUED).update(
         state=JobState.STARTING, version=F("version") + 1, wait_reason="", wait_facts={}
     )
     return still_queued
+
+
+def _startable(jobs: Sequence[int], now: datetime) -> QuerySet[Job, tuple[int]]:
+    in_time = Q(start_by__isnull=True) | Q(start_by__gte=now)
+    queued = Job.objects.select_for_update().filter(in_time, pk__in=jobs, state=JobState.QUEUED)
+    return queued.order_by("pk").values_list("pk")
+
+
+_STARTABLE = BuiltOnce(_startable)
 
 
 def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields: Any) -> bool:

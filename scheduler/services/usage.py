@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from django.db import transaction
@@ -56,15 +57,24 @@ def _accrue(held: Sequence[tuple[Any, ...]], now: datetime) -> int:
     rates = rates_over({model for _, _, _, model, *_ in held})
     currency = load_conf().currency
     full_hour, made_at = now.replace(minute=0, second=0, microsecond=0), timezone.now()
-    rows = []
-    for pk, acquired_at, released_at, model, attempt_id, job_id, project_id, team in held:
-        for begin, until in split_by_hour(acquired_at, released_at or full_hour):
+
+    @cache
+    def charges(start: datetime, end: datetime, model: str, team: int) -> list[tuple[Any, ...]]:
+        """Begin, end, seconds, price, currency and cost of each hour; a gang's devices share it."""
+        found = []
+        for begin, until in split_by_hour(start, end):
             rate = rates.at(model, begin, team)
             seconds = seconds_between(begin, until)
             price = rate.price_per_gpu_hour if rate else Decimal(0)
-            held_by = (pk, attempt_id, job_id, project_id, model)
             paid = (price, rate.currency if rate else currency, cost_of(seconds, price))
-            rows.append((UsageEntry.Kind.ACCRUAL, *held_by, begin, until, seconds, *paid, made_at))
+            found.append((begin, until, seconds, *paid))
+        return found
+
+    rows = [
+        (UsageEntry.Kind.ACCRUAL, pk, attempt_id, job_id, project_id, model, *charge, made_at)
+        for pk, acquired_at, released_at, model, attempt_id, job_id, project_id, team in held
+        for charge in charges(acquired_at, released_at or full_hour, model, team)
+    ]
     add_rows(UsageEntry, _CHARGED, rows, unless_there=True)
     return len(rows)
 

@@ -10,6 +10,7 @@ from scheduler.models import Attempt, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.selectors.one_job.tails import tails_of
 from scheduler.services.holding.reasons import word_of
+from scheduler.services.prices.highest import held_by_price
 from scheduler.spec.units import format_duration, format_size_mib
 from scheduler.states import INFRASTRUCTURE, PAUSES, EndReason
 from scheduler.triage import Failure, Finding, judge
@@ -21,6 +22,7 @@ _SAID = (
     EndReason.SESSION_IDLE,
     EndReason.IDLE_PAUSED,
     EndReason.IDLE_STOPPED,
+    EndReason.SUPERSEDED,
     EndReason.CODE_DIFFERS,
     EndReason.BOOKING_ENDED,
     EndReason.FINISH_BY_REACHED,
@@ -62,6 +64,8 @@ def verdict(
         facts |= {"beneficiary": whom} if whom else {}
     if reason in _SAID:
         facts |= {name: said for name, said in (attempt.stop_facts or {}).items() if name != "by"}
+    if reason is EndReason.TIME_LIMIT and held_by_price(attempt):
+        reason = EndReason.MAX_COST_REACHED
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)
     if reason is EndReason.BOOKING_ENDED:

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
+from accounts.statements import BuiltOnce
 from scheduler import events
 from scheduler.models import Job, Pool, StartForecast
 from scheduler.states import JobState, WaitReason
@@ -20,13 +22,7 @@ MAX_ROWS = 500
 @transaction.atomic
 def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now: datetime) -> int:
     """Write the reasons that changed; returns how many. Jobs that no longer wait are left alone."""
-    waiting = (
-        Job.objects.select_for_update()
-        .filter(pk__in=[job_id for job_id, _, _ in waits], state=JobState.QUEUED)
-        .only("pk", "pool_id", "wait_reason", "wait_facts")
-        .order_by("pk")
-        .in_bulk()
-    )
+    waiting = {job.pk: job for job in _WAITING.read([job_id for job_id, _, _ in waits])}
     changed = []
     for job_id, reason, facts in waits:
         job = waiting.get(job_id)
@@ -47,6 +43,14 @@ def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now:
     for name in pools.values_list("name", flat=True):
         events.publish_on_commit(f"queue:{name}")
     return len(changed)
+
+
+def _waiting(jobs: Sequence[int]) -> QuerySet[Job]:
+    rows = Job.objects.select_for_update().filter(pk__in=jobs, state=JobState.QUEUED)
+    return rows.only("pk", "pool_id", "wait_reason", "wait_facts").order_by("pk")
+
+
+_WAITING = BuiltOnce(_waiting)
 
 
 def _forecast(job_id: int, facts: Mapping[str, object], now: datetime) -> StartForecast:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from scheduler.money import from_steps, steps_of
 from scheduler.spec import units
 from scheduler.spec.lines import in_one_line
+from scheduler.spec.price import format_price, price
 from scheduler.spec.problems import SpecInvalid, SpecProblem, given
 from scheduler.spec.retrying.rules import write_lines
 from scheduler.spec.schema import JobSpec
@@ -30,6 +33,11 @@ _Reader = tuple[Callable[[object], object], Callable[[int], str]]
 _TIME: _Reader = (units.parse_duration, units.format_duration)
 _SIZE: _Reader = (units.parse_size_mib, units.format_size_mib)
 _COUNT: _Reader = (whole, str)
+# In steps of money, which are whole.
+_MONEY: _Reader = (
+    lambda text: steps_of(price(text) or Decimal(0)),
+    lambda steps: format_price(from_steps(steps)),
+)
 # Fields that can have a range, with how their figures are read and written.
 RANGED: Mapping[str, _Reader] = {
     "nodes": _COUNT,
@@ -43,6 +51,8 @@ RANGED: Mapping[str, _Reader] = {
     "scratch": _SIZE,
     "time_limit": _TIME,
     "min_runtime": _TIME,
+    # A job without one lies in no range.
+    "max_cost": _MONEY,
 }
 # How a choice of other fields is written where it is more than its value in one line.
 _WRITES: Mapping[str, Callable[[Any], str]] = {
@@ -137,7 +147,12 @@ def rule_problems(rules: Rules, document: Mapping[str, Any], spec: JobSpec) -> l
 
 
 def _is_within(field: str, rule: Mapping[str, int], spec: JobSpec) -> bool:
-    most = spec.tries_by_rules if field == "retry_rules" else int(getattr(spec, field))
+    if field == "max_cost":
+        if spec.max_cost is None:
+            return False
+        most = steps_of(spec.max_cost)
+    else:
+        most = spec.tries_by_rules if field == "retry_rules" else int(getattr(spec, field))
     least = spec.nodes.least if field == "nodes" else most
     return rule.get("min", least) <= least and most <= rule.get("max", most)
 

@@ -30,6 +30,7 @@ from scheduler.spec.parts import (
     StopSpec,
     TopologySpec,
 )
+from scheduler.spec.price import Price
 from scheduler.spec.problems import SpecInvalid
 from scheduler.spec.retrying.rules import RetryRules
 from scheduler.spec.values import WHOLE_MILLI, Duration, Milli, Moment, Path, Size, Whole
@@ -75,6 +76,8 @@ class JobSpec(Part):
     finish_by: Moment = None
     finish_by_policy: Literal["keep", "cancel"] = "keep"
     depends_on: Dependencies = ()
+    group: Annotated[str, AfterValidator(text.clean_group)] = ""
+    group_policy: Literal["wait", "stop", "beside"] = "wait"
     array: Array = None
     nodes: NodeCount = NodeCount(1)
     node_sizes: Annotated[
@@ -112,6 +115,7 @@ class JobSpec(Part):
         Names, BeforeValidator(values.listed), AfterValidator(values.dataset_names)
     ] = ()
     time_limit: Annotated[Duration, Field(ge=1, le=MAX_TIME_LIMIT_S)] = 3600
+    max_cost: Price = None
     command: Annotated[
         tuple[str, ...],
         Field(max_length=1024),
@@ -128,6 +132,7 @@ class JobSpec(Part):
     working_dir: Path = ""
     retries: Annotated[Whole, Field(ge=0, le=20)] = 0
     retry_rules: RetryRules = ()
+    notify: Annotated[Names, BeforeValidator(values.listed), AfterValidator(text.wishes)] = ()
     checkpoint_dir: Path = ""
     stop: StopSpec = StopSpec()
     disconnect_grace: Annotated[Duration, Field(ge=0, le=86400)] = 0
@@ -234,12 +239,10 @@ def _contradictions(spec: JobSpec) -> Any:
     """(field, what is wrong with it beside the other fields and what to do), one by one."""
     without = "a job without GPUs has none; remove it or ask for GPUs"
     if not spec.gpus_per_node:
-        named = ("gpu_model", "gpu_models", "gpu_memory", "share_cards")
+        named = ("gpu_model", "gpu_models", "gpu_memory", "share_cards", "max_cost")
         yield from ((field, without) for field in named if getattr(spec, field))
-        if spec.gpu_milli < WHOLE_MILLI:
-            yield "gpu_milli", without
-        if spec.isolation != "any":
-            yield "isolation", without
+        parts = {"gpu_milli": spec.gpu_milli < WHOLE_MILLI, "isolation": spec.isolation != "any"}
+        yield from ((field, without) for field, is_asked in parts.items() if is_asked)
         if spec.processes == "gpu":
             yield "processes", "a job without GPUs cannot have one process per GPU; use node"
     if spec.gpu_milli < WHOLE_MILLI and spec.gpus_per_node > 1:
@@ -268,7 +271,9 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "finish_by", "does not lie after begin; choose a later moment, or begin sooner"
     if 0 < spec.disconnect_grace < MIN_DISCONNECT_GRACE_S:
         yield "disconnect_grace", "is below 1m, the least; leave it out for what is usual here"
-    yield from _of_session(spec)
+    yield from text.group_problems(spec.group, spec.group_policy, spec.session is not None)
+    yield from text.notify_problems(spec.notify, len(spec.array.indexes) if spec.array else 1)
+    yield from _of_session(spec) if spec.session else ()
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):
         yield "depends_on", "singleton would run an array one by one; use max_parallel: 1"
     if not spec.array and any(one.kind == AFTERCORR for one in spec.depends_on):
@@ -278,8 +283,6 @@ def _contradictions(spec: JobSpec) -> Any:
 
 def _of_session(spec: JobSpec) -> Any:
     """As `_contradictions`, of what no session has."""
-    if not spec.session:
-        return
     one = "a session is one program on one node; remove it or the session"
     several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
     several["retry_rules"] = bool(spec.retry_rules)

@@ -60,7 +60,16 @@ from scheduler.states.moves import (
     NodeState,
     Tier,
 )
-from scheduler.states.notices import NOTICE_RULES, TEAM_KINDS, NoticeKind, NoticeRule
+from scheduler.states.notices import (
+    ASKED_KINDS,
+    NOTICE_RULES,
+    TEAM_KINDS,
+    NoticeKind,
+    NoticeRule,
+    Wish,
+    is_wished,
+    wish_sentence,
+)
 from scheduler.states.privacy import MASK, is_secret_name
 from scheduler.states.requests import (
     DENY_WORDS,
@@ -79,8 +88,15 @@ from scheduler.states.requests import (
     RequestState,
     ReviewStep,
 )
-from scheduler.states.sentences import MOST_REASON, spoken_s
-from scheduler.states.shown import TIMES_OUT, end_sentence, loss_sentence, rule_name, shown_state
+from scheduler.states.shown import (
+    MOST_REASON,
+    TIMES_OUT,
+    end_sentence,
+    loss_sentence,
+    rule_name,
+    shown_state,
+    spoken_s,
+)
 from scheduler.states.troubles import (
     HARDWARE_XIDS,
     TROUBLE_RULES,
@@ -94,6 +110,7 @@ from scheduler.states.waits import (
     CHECK_TITLES,
     FAULTS,
     NOT_RELEASED,
+    PRICED_WORDS,
     RETRY_PAUSES,
     WAIT_SENTENCES,
     DependencyKind,
@@ -104,6 +121,7 @@ from scheduler.states.waits import (
 )
 
 __all__ = [
+    "ASKED_KINDS",
     "ATTEMPT_MOVES",
     "AUTOMATIC_HOLDS",
     "CHECK_TITLES",
@@ -134,6 +152,7 @@ __all__ = [
     "OPEN_REQUEST_STATES",
     "OUTLOOK_WORDS",
     "PAUSES",
+    "PRICED_WORDS",
     "REPLAYED_KINDS",
     "REQUEST_MOVES",
     "REQUEST_WORDS",
@@ -175,6 +194,7 @@ __all__ = [
     "Trouble",
     "TroubleRule",
     "WaitReason",
+    "Wish",
     "chat_due_at",
     "end_sentence",
     "foresee_finish",
@@ -183,6 +203,7 @@ __all__ = [
     "is_enough",
     "is_quiet",
     "is_secret_name",
+    "is_wished",
     "latest_start",
     "loss_sentence",
     "mail_due_at",
@@ -196,4 +217,5 @@ __all__ = [
     "trouble_of",
     "wait_sentence",
     "why_no_forecast",
+    "wish_sentence",
 ]

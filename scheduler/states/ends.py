@@ -6,52 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scheduler.states.failures import FAILURE_WORDS, INFRASTRUCTURE, FailureClass
 from scheduler.states.moves import JobState
 
-
-class FailureClass(StrEnum):
-    """Whose fault an end was; drives retries, refunds and what happens to the node."""
-
-    NONE = "none"
-    USER_CODE = "user_code"
-    USER_RESOURCE = "user_resource"
-    USER_CONFIG = "user_config"
-    TIMEOUT = "timeout"
-    PREEMPTED = "preempted"
-    INFRA_GPU = "infra_gpu"
-    INFRA_NODE = "infra_node"
-    INFRA_NETWORK = "infra_network"
-    INFRA_STORAGE = "infra_storage"
-    HANG = "hang"
-    PLATFORM = "platform"
-    UNKNOWN = "unknown"
-
-
-# What people read for a class: its name, and whose it is to mend.
-FAILURE_WORDS: Mapping[FailureClass, tuple[str, str]] = {
-    FailureClass.NONE: ("no failure", "nobody"),
-    FailureClass.USER_CODE: ("program error", "the program"),
-    FailureClass.USER_RESOURCE: ("not enough resources", "the job's request"),
-    FailureClass.USER_CONFIG: ("wrong set-up", "the job's set-up"),
-    FailureClass.TIMEOUT: ("time limit", "the job's time limit"),
-    FailureClass.PREEMPTED: ("preempted", "the queue's rules"),
-    FailureClass.INFRA_GPU: ("GPU failure", "a GPU"),
-    FailureClass.INFRA_NODE: ("node failure", "the node"),
-    FailureClass.INFRA_NETWORK: ("network failure", "the network"),
-    FailureClass.INFRA_STORAGE: ("storage failure", "the storage"),
-    FailureClass.HANG: ("hang", "not decided"),
-    FailureClass.PLATFORM: ("platform failure", "Trainyard itself"),
-    FailureClass.UNKNOWN: ("not known", "not decided"),
-}
-INFRASTRUCTURE = frozenset(
-    {
-        FailureClass.INFRA_GPU,
-        FailureClass.INFRA_NODE,
-        FailureClass.INFRA_NETWORK,
-        FailureClass.INFRA_STORAGE,
-        FailureClass.PLATFORM,
-    }
-)
+__all__ = [
+    "END_RULES",
+    "FAILURE_WORDS",
+    "INFRASTRUCTURE",
+    "MADE_TO_MOVE",
+    "MAX_FREE_RETRIES",
+    "PAUSES",
+    "EndReason",
+    "EndRule",
+    "FailureClass",
+]
 
 
 class EndReason(StrEnum):
@@ -81,8 +49,11 @@ class EndReason(StrEnum):
     CODE_DIFFERS = "code_differs"
     FINISH_BY_MISSED = "finish_by_missed"
     FINISH_BY_REACHED = "finish_by_reached"
+    MAX_COST_REACHED = "max_cost_reached"
+    MAX_COST_SPENT = "max_cost_spent"
     IDLE_PAUSED = "idle_paused"
     IDLE_STOPPED = "idle_stopped"
+    SUPERSEDED = "superseded"
 
 
 # For others or for the cluster's good, not for anything the job did.
@@ -290,6 +261,31 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         "It had to be finished by {finish_by}, and was still running. Clone the job with a later "
         "moment, or keep it running then, to go on.",
+    ),
+    EndReason.MAX_COST_REACHED: EndRule(
+        JobState.FAILED,
+        FailureClass.TIMEOUT,
+        True,
+        False,
+        False,
+        "Its highest price was reached. Clone the job with a higher one to go on.",
+    ),
+    EndReason.MAX_COST_SPENT: EndRule(
+        JobState.CANCELLED,
+        FailureClass.NONE,
+        False,
+        False,
+        False,
+        "What is left of its highest price does not pay for another attempt, so none was "
+        "started. Clone the job with a higher one to go on.",
+    ),
+    EndReason.SUPERSEDED: EndRule(
+        JobState.CANCELLED,
+        FailureClass.NONE,
+        True,
+        False,
+        False,
+        "Cancelled for {newer}, which is newer in its group {group}.",
     ),
 }
 

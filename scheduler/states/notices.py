@@ -1,8 +1,10 @@
-"""What people are told of, and whether by mail unless they choose otherwise."""
+"""What people are told of, whether by mail unless they choose otherwise, and what a job of its own
+asks to be told of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +18,9 @@ class NoticeKind(StrEnum):
     JOB_PREEMPTED = "job_preempted"
     JOB_HELD = "job_held"
     JOB_LATE = "job_late"
+    JOB_STARTED = "job_started"
+    JOB_ENDING = "job_ending"
+    SCHEDULE_TROUBLE = "schedule_trouble"
     REQUEST_WAITING = "request_waiting"
     REQUEST_DECIDED = "request_decided"
     BUDGET = "budget"
@@ -71,6 +76,25 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         "Job late",
         "A job of yours is probably not finished by the moment you gave it, or that is over.",
         "unreachable",
+        True,
+    ),
+    NoticeKind.JOB_STARTED: NoticeRule(
+        "Job started",
+        "A job of yours that asks for it, or of another that you watch so, has started.",
+        "running",
+        True,
+    ),
+    NoticeKind.JOB_ENDING: NoticeRule(
+        "Time limit near",
+        "A job of yours that asks for it, or of another that you watch so, is near its time limit "
+        "or highest price.",
+        "unreachable",
+        True,
+    ),
+    NoticeKind.SCHEDULE_TROUBLE: NoticeRule(
+        "Schedule in trouble",
+        "A schedule of yours could not submit its job, missed its time, or was paused.",
+        "failed",
         True,
     ),
     NoticeKind.REQUEST_WAITING: NoticeRule(
@@ -136,3 +160,48 @@ TEAM_KINDS = frozenset(
         NoticeKind.SESSION_IDLE,
     }
 )
+
+# Told only of jobs that ask for it, or that one watches so: nothing that is chosen for all jobs.
+ASKED_KINDS = frozenset({NoticeKind.JOB_STARTED, NoticeKind.JOB_ENDING})
+
+
+class Wish(StrEnum):
+    """One word of a job's `notify`."""
+
+    START = "start"
+    END = "end"
+    FAIL = "fail"
+    RETRY = "retry"
+    PREEMPT = "preempt"
+    WARN = "warn"
+    ARRAY = "array"
+    NONE = "none"
+
+
+_WHEN: Mapping[str, str] = {
+    Wish.START: "when it starts",
+    Wish.END: "when it ends",
+    Wish.FAIL: "when it fails",
+    Wish.RETRY: "when it has to be tried again",
+    Wish.PREEMPT: "when it makes room for others",
+    Wish.WARN: "at 80 and 90 % of its time limit or highest price",
+}
+
+
+def wish_sentence(wishes: Collection[str], *, has_mail: bool = True, is_array: bool = False) -> str:
+    """What a job's `notify` means to its owner; empty where the owner's settings hold."""
+    if not wishes:
+        return ""
+    if Wish.NONE in wishes:
+        return "You are told nothing of its course."
+    *some, last = [words for wish, words in _WHEN.items() if wish in wishes]
+    when = f"{', '.join(some)} and {last}" if some else last
+    each = ", of each task" if Wish.ARRAY in wishes else ", once for the whole array"
+    where = "by mail and in the inbox" if has_mail else "in the inbox (no mail address is known)"
+    return f"You are told {where} {when}{each if is_array else ''}."
+
+
+def is_wished(wishes: Collection[str] | None, *events: str) -> bool | None:
+    """Whether a job asks to be told of something that is any of these events; None for one that
+    asks for nothing of its own, so that its owner's settings hold."""
+    return None if not wishes else bool(set(wishes) & set(events))

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 
 from scheduler.states.ends import END_RULES, PAUSES, EndReason
 from scheduler.states.moves import LIVE_JOB_STATES, JobState
-from scheduler.states.sentences import fill
 
-TIMES_OUT = frozenset({EndReason.TIME_LIMIT, EndReason.FINISH_BY_REACHED})
+# Characters of the word that somebody gives who ends, holds or pauses a job.
+MOST_REASON = 200
+_WHO = re.compile(r"\{who\}[.:]")
+_STOPS = (".", "!", "?", "…")
+TIMES_OUT = frozenset(
+    {EndReason.TIME_LIMIT, EndReason.FINISH_BY_REACHED, EndReason.MAX_COST_REACHED}
+)
 _ARRAY_NEVER = "Its dependency can never be met: it waited for {awaited}, and {found}."
 _UNITS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
@@ -85,3 +90,23 @@ def shown_state(state: JobState | str, end_reason: str = "", *, unreachable: boo
     if state == JobState.HELD and end_reason in PAUSES:
         return "paused"
     return str(state)
+
+
+class _Gaps(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def spoken_s(seconds: int) -> str:
+    """Whole seconds as people read them: `30 s`, `4 min`."""
+    return f"{seconds} s" if seconds < 120 or seconds % 60 else f"{seconds // 60} min"
+
+
+def fill(sentence: str, facts: Mapping[str, object]) -> str:
+    """The sentence with its facts; a slot without one shows "?". Who did it is followed by the word
+    they gave (`because`): `Cancelled by Lena: it writes to the wrong bucket.`"""
+    if because := str(facts.get("because") or ""):
+        because = because if because.endswith(_STOPS) else f"{because}."
+        sentence = _WHO.sub("{who}: {because}", sentence)
+        facts = {**facts, "because": because}
+    return sentence.format_map(_Gaps(facts))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from scheduler.states.sentences import fill
+from scheduler.states.shown import fill
 
 
 class WaitReason(StrEnum):
@@ -17,6 +17,7 @@ class WaitReason(StrEnum):
     POLICY_DENIED = "policy_denied"
     APPROVAL_WAIT = "approval_wait"
     BUDGET_EXHAUSTED = "budget_exhausted"
+    MAX_COST_SHORT = "max_cost_short"
     HELD_BY_USER = "held_by_user"
     HELD_BY_ADMIN = "held_by_admin"
     PAUSED = "paused"
@@ -52,8 +53,13 @@ AUTOMATIC_HOLDS = frozenset(
         WaitReason.RETRY_PAUSE,
         WaitReason.ARRAY_LIMIT,
         WaitReason.BUDGET_EXHAUSTED,
+        WaitReason.MAX_COST_SHORT,
     }
 )
+
+# Of one whose highest price is less than its whole time limit costs: what it may take, to be said
+# to those as well who may not see what it costs.
+PRICED_WORDS = "what is left of its highest price"
 
 # Before another attempt, after failing storage or as a retry rule says: a person may cut it short.
 RETRY_PAUSES = frozenset({WaitReason.STORAGE_PAUSE, WaitReason.RETRY_PAUSE})
@@ -69,6 +75,7 @@ CHECK_TITLES: Mapping[WaitReason, str] = {
     WaitReason.POLICY_DENIED: "Rules",
     WaitReason.APPROVAL_WAIT: "Approval",
     WaitReason.BUDGET_EXHAUSTED: "Budget",
+    WaitReason.MAX_COST_SHORT: "Highest price",
     WaitReason.HELD_BY_USER: "Hold",
     WaitReason.HELD_BY_ADMIN: "Hold by an operator",
     WaitReason.PAUSED: "Pause",
@@ -116,6 +123,9 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.APPROVAL_WAIT: "Waits for approval by {who}.",
     WaitReason.BUDGET_EXHAUSTED: (
         "The budget of {account} has {left} left; the job may take {asks}."
+    ),
+    WaitReason.MAX_COST_SHORT: (
+        "Its highest price does not pay for {least} and the time to stop, as GPUs cost by now."
     ),
     WaitReason.HELD_BY_USER: "Held by {who}. Release it to let it start.",
     WaitReason.HELD_BY_ADMIN: "Held by operator {who}: {detail}",
@@ -184,6 +194,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.POLICY_DENIED: "It can never start as it is.",
     WaitReason.APPROVAL_WAIT: "It starts only after it is approved.",
     WaitReason.BUDGET_EXHAUSTED: "It depends on when the budget is raised or the next one begins.",
+    WaitReason.MAX_COST_SHORT: "It depends on when GPUs cost less.",
     WaitReason.HELD_BY_USER: "It starts only after it is released.",
     WaitReason.HELD_BY_ADMIN: "It starts only after it is released.",
     WaitReason.DEPENDENCY_WAIT: "It depends on when what it waits for ends.",

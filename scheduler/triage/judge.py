@@ -27,6 +27,7 @@ _QUIET = PAUSES | {
     EndReason.RESIZED,
     EndReason.SESSION_IDLE,
     EndReason.IDLE_STOPPED,
+    EndReason.SUPERSEDED,
 }
 # Of a process that was within its own limit.
 _SHORT_NODE = "the node ran out of memory"
@@ -49,6 +50,9 @@ ADVICE: Mapping[str, str] = {
     "last checkpoint.",
     "finish_by_missed": "Clone the job with a shorter time limit, with a later moment, or so that "
     "it is kept when late.",
+    "max_cost_reached": "Clone the job with a higher price, or ask for fewer or cheaper GPUs; go "
+    "on from its last checkpoint.",
+    "max_cost_spent": "Clone the job with a higher price, or ask for fewer or cheaper GPUs.",
     "dependency_never": "Look why what it waited for did not come about.",
     "budget_spent": "Ask for a larger budget; it waits again and goes on from its checkpoint.",
     "preempted": "Nothing to do: it waits again in its old place and goes on from its checkpoint.",

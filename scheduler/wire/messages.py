@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from scheduler.states import AttemptState, EndReason, NodeState
 from scheduler.wire.data import DataReport
+from scheduler.wire.readings import DeviceSample, HostSample
 from scheduler.wire.sessions import SessionLaunch
 
 PROTOCOL = 3
@@ -115,30 +116,6 @@ class AttemptReport:
     checkpoint: Checkpoint | None = None
     checkpoint_pending: bool = False
     checkpoint_problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSample:
-    """One reading of one device; `fence` names the attempt that holds it, None when free.
-    `gpu_percent` is None where the driver tells none, as of MIG instances."""
-
-    uuid: str
-    at: float
-    gpu_percent: float | None
-    memory_used_mib: int
-    power_watts: float
-    temperature_c: float
-    fence: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HostSample:
-    """One reading of the machine itself."""
-
-    at: float
-    cpu_percent: float
-    memory_used_mib: int
-    scratch_free_mib: int
 
 
 @dataclass(frozen=True, slots=True)

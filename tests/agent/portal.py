@@ -18,7 +18,6 @@ from scheduler.wire.messages import (
     PROTOCOL,
     Assignment,
     AttemptReport,
-    DeviceSample,
     EnrolReply,
     EnrolRequest,
     LogAck,
@@ -35,6 +34,7 @@ from scheduler.wire.outputs import (
     OutputRefusal,
     OutputWish,
 )
+from scheduler.wire.readings import DeviceSample
 
 TOKEN = "enrol-me"
 

@@ -67,12 +67,15 @@ def test_the_driver_says_which_instances_there_are():
 def test_instances_are_read_with_their_card():
     nvml = Driver()
     for name, answer in (
-        ("nvmlDeviceGetPowerUsage", 90_000), ("nvmlDeviceGetTemperature", 41),
+        ("nvmlDeviceGetCurrentClocksEventReasons", 0x4), ("nvmlDeviceGetPowerUsage", 90_000),
+        ("nvmlDeviceGetTemperature", 41),
         ("nvmlDeviceGetMemoryInfo", SimpleNamespace(total=80 << 30, used=3 << 30)),
     ):  # fmt: skip
         setattr(nvml, name, lambda *_, said=answer: said)
     nvml.NVMLError_NotSupported = NVMLError
     nvml.NVML_TEMPERATURE_GPU = nvml.nvmlMemory_v2 = 0
+    nvml.nvmlClocksEventReasonHwThermalSlowdown = nvml.nvmlClocksEventReasonSwThermalSlowdown = 0x20
+    nvml.nvmlClocksEventReasonSwPowerCap = nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown = 0x4
 
     def blind(device):
         raise NVMLError
@@ -85,6 +88,8 @@ def test_instances_are_read_with_their_card():
     card, first, second = gpus.sample({"MIG-2": Holding(7, 1.0, 1.0)})
     assert (card.gpu_percent, card.power_watts, card.memory_used_mib) == (None, 90, 3072)
     assert [(one.uuid, one.fence) for one in (first, second)] == [("MIG-0", None), ("MIG-2", 7)]
+    # Clocks are the card's.
+    assert (second.slowed_by_heat, second.slowed_by_power) == (False, True)
     assert (second.gpu_percent, second.temperature_c, second.memory_used_mib) == (None, 41, 3072)
 
 

@@ -144,6 +144,20 @@ def test_a_card_that_does_not_tell_its_use_is_read_all_the_same(
     assert (first["power_watts"], first["temperature_c"], first["fence"]) == (61, 40, 7)
 
 
+@pytest.mark.parametrize(
+    ("reasons", "slowed"),
+    [(0, (False, False)), (0x20, (True, False)), (0x4, (False, True)), (0xA4, (True, True))],
+)
+def test_what_holds_the_clocks_down_is_read(
+    library: Path, tmp_path: Path, reasons: int, slowed: tuple[bool, bool]
+) -> None:
+    said = ask(library, tmp_path, (f"0 slow {reasons}", []))
+    first, second = said["samples"]
+    assert (first["slowed_by_heat"], first["slowed_by_power"]) == slowed
+    assert (second["slowed_by_heat"], second["slowed_by_power"]) == (False, False)
+    assert said["turns"][0][0] == [], "no fault: its hardware does not say that it is too hot"
+
+
 def test_processes_of_the_job_that_holds_the_card_are_no_fault(
     library: Path, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
-from scheduler.wire.messages import DeviceSample as Sample
+from scheduler.wire.readings import DeviceSample as Sample
 from tests import scenes
 
 pytestmark = pytest.mark.django_db

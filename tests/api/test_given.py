@@ -52,7 +52,7 @@ def test_of_a_query_too(program, alice):
 
 
 def test_of_names_of_nothing(cluster, program, alice):
-    for field, text in (("pool", "defalt"), ("team", "visoin"), ("set", "77")):
+    for field, text in (("pool", "defalt"), ("team", "visoin"), ("set", "77"), ("schedule", "7")):
         found = problem_of(program(alice).get(f"/jobs/?{field}={text}"), 404)
         assert found["errors"][0]["field"] == field
         assert f"Given: '{text}'." in found["errors"][0]["message"], found

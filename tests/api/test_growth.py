@@ -37,6 +37,7 @@ NAMED = {
     "/nodes/{name}/": {"name": "node"},
     "/pools/{name}/": {"name": "pool"},
     "/requests/{id}/": {"id": "asked"},
+    "/schedules/{id}/": {"id": "schedule"},
     "/sessions/{id}/": {"id": "session"},
     "/sets/{id}/": {"id": "job_set"},
     "/simulator/{id}/": {"id": "scenario"},

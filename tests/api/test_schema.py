@@ -19,6 +19,7 @@ from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting, scenes
 from tests.composing import make_template
 from tests.pages.telling import channel_of
+from tests.recurring import schedule_of
 from tests.seconding import waiting_cancel
 
 
@@ -98,6 +99,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "bookings/{id}": f"bookings/{booking.pk}",
         "requests/{id}": f"requests/{requesting.ask(alice, project).pk}",
         "templates/{slug}": f"templates/{make_template(root, project.team)}",
+        "schedules/{id}": f"schedules/{schedule_of(alice, project).pk}",
         "sessions/{id}": f"sessions/{session.pk}",
         "simulator/{id}": f"simulator/{scenario.pk}",
         "{other}": str(other.pk),

@@ -11,24 +11,24 @@ EVERY = functions()
 # Each with its reason; an entry that is not needed any more fails.
 NOT_RECORDED = {
     "scheduler.services.secrets.handing.note_meant": "a step of submit_job",
-    "scheduler.services.changing.many.act_on_jobs": "the service of each act records",
     "accounts.services.people.keep_columns": "which columns one's own table has",
     "accounts.services.people.keep_scope": "what one's own pages are narrowed to",
-    "scheduler.services.bulk.submit_jobs": "one's own jobs; each has its history from the first",
     "scheduler.services.composing.drafts.save_draft": "one's own notes; nothing comes of them yet",
     "scheduler.services.composing.drafts.drop_draft": "one's own notes; nothing came of them",
-    "scheduler.services.composing.templates.submit_again": "as submit_job: one's own job",
-    "scheduler.services.composing.templates.submit_from_template": "as submit_job: one's own job",
+    "scheduler.services.holding.moves.cancel_each": "one's own, by the submit of a newer one",
     "scheduler.services.holding.moves.cancel_waiting": "cancel_set records the set as a whole",
     "scheduler.services.inbox.hours.set_hours": "when one wants to be told oneself",
     "scheduler.services.inbox.sorting.choose_kind": "where one's own notifications arrive",
     "scheduler.services.inbox.sorting.mark_read": "one's own notifications, read",
     "scheduler.services.inbox.sorting.mute": "what one does not want to hear oneself",
+    "scheduler.services.inbox.watching.unwatch_job": "what one wants to hear of others no more",
+    "scheduler.services.inbox.watching.unwatch_set": "what one wants to hear of others no more",
+    "scheduler.services.inbox.watching.watch_job": "what one wants to hear of others",
+    "scheduler.services.inbox.watching.watch_set": "what one wants to hear of others",
     "scheduler.services.inbox.sorting.unmute": "what one wants to hear oneself again",
     "scheduler.services.saved.keeping.delete_view": "one's own way of looking at a table",
     "scheduler.services.saved.keeping.rename_view": "one's own way of looking at a table",
     "scheduler.services.saved.keeping.set_default": "one's own way of looking at a table",
-    "scheduler.services.jobs.submit_job": "one's own job; it has a history of its own",
 }
 
 

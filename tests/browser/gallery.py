@@ -52,13 +52,7 @@ def populate(stack: LiveStack) -> dict[str, int | str]:
         "waiting": waiting["id"],
         "session": session["id"],
         "set": array,
-        "asked": seeding.ask(stack, "maximum"),
-        "template": seeding.share(stack),
-        "scenario": seeding.replay(stack),
-        "asset": seeding.buy(stack),
-        "cancel": seeding.doubt(stack),
-        "secret": seeding.invite(stack),
-        "channel": seeding.chat(stack, "admin"),
+        **seeding.surround(stack, asks="maximum", chats="admin"),
     }
 
 

@@ -43,13 +43,23 @@ def furnish(stack: LiveStack) -> dict[str, int | str]:
         "session": session["id"],
         "waiting": waits["id"],
         "set": submit_array(stack),
-        "asked": ask(stack),
+        **surround(stack, template=f"One node {done['id']}"),
+    }
+
+
+def surround(
+    stack: LiveStack, *, template: str = "", asks: str = "", chats: str = "alice"
+) -> dict[str, int | str]:
+    """What pages show that are about no job: a thing of each kind, by the words of `places.py`."""
+    return {
+        "asked": ask(stack, *filter(None, [asks])),
         "cancel": doubt(stack),
-        "template": share(stack, f"One node {done['id']}"),
+        "schedule": repeat(stack),
+        "template": share(stack, *filter(None, [template])),
         "scenario": replay(stack),
         "asset": buy(stack),
         "secret": invite(stack),
-        "channel": chat(stack),
+        "channel": chat(stack, chats),
         **move(stack),
     }
 
@@ -82,6 +92,16 @@ def doubt(stack: LiveStack) -> int:
         array = api.get(f"/jobs/{first['id']}/").json()["set"]
     said = {"reason": "Writes its checkpoints over those of last week's runs."}
     number: int = _made(stack, "lena", f"/sets/{array}/cancel/", said)["id"]
+    return number
+
+
+def repeat(stack: LiveStack) -> int:
+    """A job of every night, by its number; it has run once by hand."""
+    job = {"name": "nightly-eval", "project": "vision/digits", "script": "echo ok", "cpus": 1}
+    told = {"name": "Nightly", "rule": "30 2 * * mon-fri", "zone": "Europe/Berlin"}
+    made = _made(stack, "alice", "/schedules/", {**told, "spec": {**job, "gpus_per_node": 0}})
+    number: int = made["id"]
+    _made(stack, "alice", f"/schedules/{number}/run/", {})
     return number
 
 

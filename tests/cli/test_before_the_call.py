@@ -110,3 +110,50 @@ def test_a_moment_goes_along_as_it_was_typed_and_a_dry_run_says_what_helps(porta
     assert json.loads(sent[2].content)["finish_by"] == "later"
     assert run(["submit", "-p", "v/d", "--finish-by", "+soon", "--script", __file__]) != 0
     assert "--finish-by +soon" in capsys.readouterr().err
+
+
+def test_a_highest_price_goes_along_and_what_it_means_is_said(portal_is, capsys):
+    sent, means = [], "Its highest price, 12.50 EUR, is enough for 3h from now."
+    impact = {"own": None, "delayed": [], "delayed_count": 0, "more_cost": None, "most_cost": None}
+    impact |= {"consent": "", "may": True, "highest": means}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        if "change" in str(request.url):
+            return httpx.Response(200, json={"impact": impact, "job": {}})
+        return httpx.Response(201, json={"id": 7, "name": "t", "state": "held", "pool": "default"})
+
+    portal_is(answer)
+    assert run(["submit", "-p", "v/d", "--max-cost", "12.5", "--script", __file__]) == 0
+    assert run(["change", "7", "--max-cost", "none", "--dry-run"]) == 0
+    told = [json.loads(one.content) for one in sent]
+    assert told[0]["max_cost"] == "12.5" and told[1] == {"max_cost": "none", "dry_run": True}
+    assert means in capsys.readouterr().out
+
+
+def test_a_group_goes_along_is_asked_for_and_what_it_ends_is_said(portal_is, capsys):
+    sent, means = [], "As the newest of its group eval/main it cancels job 6."
+    quote = {"worst_case_cost": None, "currency": "EUR", "estimate": None, "limits": []}
+    quote |= {"budgets": [], "tasks": 1, "gpus": 1, "group": means, "pool": "default"}
+    quote |= {
+        "free_gpus": 1,
+        "total_gpus": 1,
+        "jobs_ahead": 0,
+        "is_paused": False,
+        "unit_price": None,
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        if request.method == "GET":
+            return httpx.Response(200, json={"items": [], "next_cursor": None})
+        return httpx.Response(200, json=quote)
+
+    portal_is(answer)
+    words = ["submit", "-p", "v/d", "--group", "eval/main", "--group-policy", "stop", "--dry-run"]
+    assert run([*words, "--script", __file__]) == 0
+    assert means in capsys.readouterr().out
+    told = json.loads(sent[0].content)
+    assert (told["group"], told["group_policy"]) == ("eval/main", "stop")
+    assert run(["jobs", "--group", "eval/main"]) == 0
+    assert sent[1].url.params["group"] == "eval/main"

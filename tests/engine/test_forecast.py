@@ -8,10 +8,11 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.forecasting import FORECAST_REASONS, LIMIT_REASONS, starts
-from scheduler.engine.forecasting.line import Line
+from scheduler.engine.forecasting.line import NOTHING_KEPT, Kept, Line
 from scheduler.engine.forecasting.starts import LAID_OUT
 from scheduler.engine.snapshot import NONE, Headroom, Snapshot, floats, ints
 from tests.builders import NOW_S, draw, job
@@ -115,6 +116,36 @@ def test_a_line_never_hands_out_a_device_twice_at_a_time() -> None:
     assert line.take(1, 2, 5, now) == 0, "two devices idle until then"
     assert line.take(1, 1, 1, now) == 15
     assert line.take(1, 4, 1, now) == float("inf")
+
+
+class ByArrays(Line):
+    """All nodes of a job at once, sorted anew."""
+
+    def _take(self, chosen, gpus, start_s, end_s) -> None:
+        rows, at = self.free_s[chosen], np.arange(self.free_s.shape[1])
+        last = (rows <= start_s).sum(axis=1)
+        taken = (at >= (last - gpus)[:, None]) & (at < last[:, None])
+        for node, row, its in zip(chosen.tolist(), rows, taken, strict=True):
+            for since_s, count in zip(*np.unique(row[its], return_counts=True), strict=True):
+                self._add_hole(node, int(count), float(since_s), start_s)
+        self.free_s[chosen] = np.sort(np.where(taken, end_s, rows), axis=1)
+
+
+@given(st.data())
+def test_a_line_taken_row_by_row_is_as_if_it_were_sorted_anew(data) -> None:
+    moment = st.sampled_from([0.0, 1.0, 2.5, 4.0, np.inf])
+    nodes, devices = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    free_s = data.draw(st.lists(moment, min_size=nodes * devices, max_size=nodes * devices))
+    table = floats(free_s).reshape(nodes, devices)
+    line, other = Line(table), ByArrays(table)
+    kept = Kept(floats([2.0] * nodes).reshape(1, -1), floats([3.0] * nodes).reshape(1, -1))
+    for _ in range(data.draw(st.integers(1, 12))):
+        size, gpus = data.draw(st.integers(1, nodes)), data.draw(st.integers(1, devices))
+        run_s, from_s = data.draw(st.sampled_from([0.5, 1.0, 3.0])), floats([0.0] * nodes)
+        where = from_s, kept if data.draw(st.booleans()) else NOTHING_KEPT, run_s
+        assert line.take(size, gpus, run_s, *where) == other.take(size, gpus, run_s, *where)
+        np.testing.assert_array_equal(line.free_s, other.free_s)
+    assert line.left() == other.left()
 
 
 @given(snapshots())

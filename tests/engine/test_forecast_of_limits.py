@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.forecasting import FORECAST_REASONS, LIMIT_REASONS
+from scheduler.engine.forecasting import FORECAST_REASONS, LIMIT_REASONS, starts
 from scheduler.engine.forecasting.allowances import Allowance
+from scheduler.engine.forecasting.starts import LAID_OUT
 from scheduler.engine.snapshot import NONE, Snapshot, floats
 from scheduler.states import WaitReason
 from tests.builders import draw, job
@@ -172,6 +174,42 @@ def test_most_start_within_what_they_were_told_and_who_never_does_is_told_nothin
     assert counts["told"] >= 0.98 * counts["starts"]
     assert counts["in time"] >= 0.9 * counts["told"]
     assert counts["never, told"] <= 0.05 * counts["never"]
+
+
+def test_who_is_behind_those_laid_out_is_told_by_what_is_ahead_under_its_limit() -> None:
+    """An hour each, b's first: of a two at a time, of b one."""
+    count = LAID_OUT + 60
+    jobs = [job(n, waited=count - n, limit_s=3600) for n in range(1, count + 1)]
+    owners = {n: "b" if n <= LAID_OUT else "a" for n in range(1, count + 1)}
+    limits = [limit("a", maximum=2), limit("b", maximum=1)]
+    cluster = draw("x 9.......", jobs=jobs, ends={9999: 3600})
+    found = told(shared_by(cluster, *TEAMS, owners={**owners, 9999: "b"}, limits=limits))
+    assert found[LAID_OUT] == [60 * LAID_OUT] * 2, "what b holds ends in an hour"
+    of_a = [found[n][1] / 60 for n in range(LAID_OUT + 3, count + 1)]
+    assert np.abs(np.array(of_a) - np.arange(2, 60) // 2).max() <= 1
+
+
+def test_behind_those_laid_out_most_are_told_and_of_the_right_size() -> None:
+    counts: Counter[str] = Counter()
+    errors_s, waits_s = list[float](), list[float]()
+    with patch.object(starts, "LAID_OUT", 2):
+        for seed in range(60):
+            snapshot = _contended(seed)
+            began, waits = played(snapshot), plan_cycle(snapshot).waits
+            for wait, p90_s in zip(waits, waits.forecast.p90_s.tolist(), strict=True):
+                if wait.reason in LIMIT_REASONS and wait.job in began:
+                    counts["starts"] += 1
+                    counts["told"] += not np.isnan(p90_s)
+                    if not np.isnan(p90_s):
+                        errors_s.append(abs(began[wait.job] - p90_s))
+                        waits_s.append(began[wait.job] - snapshot.now_s)
+                elif wait.reason in LIMIT_REASONS:
+                    counts["never, told"] += not np.isnan(p90_s)
+                    counts["never"] += 1
+    assert counts["starts"] > 200 and counts["never"] > 40
+    assert counts["told"] >= 0.98 * counts["starts"]
+    assert counts["never, told"] <= 0.05 * counts["never"]
+    assert np.median(errors_s) == 0 and np.mean(errors_s) <= 0.35 * np.mean(waits_s)
 
 
 def test_reasons_of_limits_are_not_those_of_room() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import Order, Policy
+from scheduler.engine.sharing.purse import Bounds, bounds_of
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import NONE, Snapshot, classes_of, ints
 from scheduler.states import wait_sentence
@@ -67,7 +68,7 @@ def test_the_gate_counts_as_a_new_snapshot_would(snapshot: Snapshot) -> None:
     for start in plan.starts:
         row = row_of[start.job]
         request = classes.requests[int(classes.of_job[row])]
-        gate.charge(request, int(snapshot.waiting.account[row]), 1, start)
+        gate.charge(request, int(snapshot.waiting.account[row]), Bounds(1), start)
     assert gate.is_open or gate.running == fresh.running
     for scope, cohorts in fresh.cohorts.items():
         assert gate.cohorts[scope].held == cohorts.held
@@ -145,10 +146,10 @@ def test_who_has_no_rules_is_ruled_by_the_next_above(snapshot: Snapshot) -> None
     gate, waiting = Gate(snapshot), snapshot.waiting
     classes = classes_of(waiting)
     for row, account in enumerate(waiting.account.tolist()):
-        request, limit_s = classes.requests[classes.of_job[row]], int(waiting.time_limit_s[row])
+        request, bounds = classes.requests[classes.of_job[row]], bounds_of(waiting, row)
         ruler = int(gate.ruled_by[account])
         assert gate.bars(request, account) == gate.bars(request, ruler)
         assert gate.over_quota(request, account) == gate.over_quota(request, ruler)
-        over = (gate.over_budget(request, one, limit_s) for one in (account, ruler))
+        over = (gate.over_budget(request, one, bounds) for one in (account, ruler))
         assert next(over) == next(over)
         assert gate.is_guaranteed(request, account) == gate.is_guaranteed(request, ruler)

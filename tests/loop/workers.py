@@ -86,8 +86,9 @@ class Stage:
         self.socket.unlink(missing_ok=True)
 
     def start_worker(self, name: str, pool: str = "threads") -> subprocess.Popen[bytes]:
-        # As in production. Gossip and mingle fail a clean stop while the broker is away.
-        alone = "--without-gossip --without-mingle"
+        # As in production. Gossip and mingle fail a clean stop while the broker is away; a
+        # heartbeat on its way when the broker goes is tried again until it is back, first of all.
+        alone = "--without-gossip --without-mingle --without-heartbeat"
         arguments = f"-A portal worker -Q scheduling -P {pool} -c 2 -l INFO {alone}"
         with self.log(name).open("wb") as log:
             worker = subprocess.Popen(

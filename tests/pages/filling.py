@@ -24,6 +24,7 @@ from scheduler.models import (
     IdleWarning,
     InvariantCheck,
     Job,
+    JobSchedule,
     JobSet,
     Node,
     Notification,
@@ -44,9 +45,11 @@ from scheduler.services.bookings.headroom import set_headroom
 from scheduler.services.books.disputing import dispute_statement
 from scheduler.services.books.months.restating import preview_price
 from scheduler.services.inbox import choose_kind, mute, set_hours
+from scheduler.services.inbox.watching import watch_job
 from scheduler.services.jobs import submit_job
 from scheduler.services.kept.pruning import set_retention
 from scheduler.services.kept.reports import ask_report_file
+from scheduler.services.recurring.running import run_now
 from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.requesting.policies import set_request_policy
 from scheduler.services.sharing.past_use import count_past_use
@@ -56,6 +59,7 @@ from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.windows import plan_window
 from scheduler.services.timeline.days import count_days
 from scheduler.services.timeline.hours import count_hours
+from scheduler.services.timeline.wasted_days import keep_readings, sum_days
 from scheduler.spec import parse_spec
 from tests.scenes import submit
 
@@ -71,6 +75,12 @@ LEFT_EMPTY = {
     "scheduler_claim",
     # Read by a job's start, and shown on no page.
     "scheduler_meantsecrets",
+    # Of today and yesterday alone, as many as their hours; `bench pages` sums a day's readings.
+    "scheduler_hourofidle",
+    "scheduler_hourofreadings",
+    "scheduler_hourssummed",
+    "scheduler_spanbegun",
+    "scheduler_summedhour",
 }
 
 
@@ -78,7 +88,8 @@ def fill(people: dict[str, User], things: dict[str, Any], project: Project) -> N
     """Through services where one writes a single row; else what a task of every day leaves."""
     of_sites(people["root"], Pool.objects.get())
     of_people(people, things, project)
-    of_jobs(people["alice"], project)
+    of_jobs(people["root"], people["alice"], project)
+    of_schedules(people["alice"])
     of_days(people["root"])
     of_finance(people, things)
 
@@ -117,9 +128,14 @@ def of_people(people: dict[str, User], things: dict[str, Any], project: Project)
     GrantNotice.objects.create(request=asked, person=alice, days=7, at=timezone.now())
 
 
-def of_jobs(alice: User, project: Project) -> None:
+def of_schedules(alice: User) -> None:
+    """A schedule that has brought a job."""
+    run_now(actor=alice, schedule=JobSchedule.objects.get())
+
+
+def of_jobs(root: User, alice: User, project: Project) -> None:
     """A job after another one and an array, of a template, sent with a key; what was measured of an
-    attempt."""
+    attempt; somebody watches it."""
     now = timezone.now()
     first = Job.objects.filter(name="queued").get()
     whole = {"set": JobSet.objects.earliest("pk").pk, "kind": "afterany"}
@@ -142,11 +158,13 @@ def of_jobs(alice: User, project: Project) -> None:
     figures = {"gpu_percent": 9, "memory_used_mib": 9, "power_watts": 9, "temperature_c": 9}
     for one in (running, None):
         DeviceHour.objects.create(device=device, attempt=one, hour=hour, count=9, **figures)
+    keep_readings([running.pk])
     HostSample.objects.create(
         node=device.node, at=now, cpu_percent=9, memory_used_mib=9, scratch_free_mib=9
     )
     assert OutputFile.objects.exists()
     of_idle(project, running)
+    watch_job(actor=root, pk=running.job_id, now=now)
 
 
 def of_idle(project: Project, running: Attempt) -> None:
@@ -163,6 +181,7 @@ def of_days(root: User) -> None:
     """What tasks count and note by themselves."""
     now = timezone.now()
     count_days(now=now + timedelta(hours=1))
+    sum_days(now=now + timedelta(days=4))
     count_hours(now=now + timedelta(hours=1))
     count_past_use(now=now + timedelta(hours=1), half_life_s=86_400)
     CycleRecord.objects.create(at=now, duration_ms=9, waiting=2, started=1, stopped=0)

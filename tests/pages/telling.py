@@ -12,6 +12,7 @@ from tests.pages.rows import Row, get, post
 _ALL = "       200 200 200 200 200 200 200"
 _WRONG = "     422 422 422 422 422 422 422"
 _SELF = "      302 302 302 302 302 302 302"
+_SEES = "      302 302 302 302 302 404 302"
 _OWN = "       200 404 404 404 404 404 404"
 _CHANGES = "   302 404 404 404 404 404 404"
 
@@ -21,6 +22,8 @@ ROWS: tuple[Row, ...] = (
     post("notifications:mute", _SELF, subject="job:1", again="yes"),
     get("notification_settings", _ALL),
     post("notification_settings", _SELF),
+    post("jobs:watch", _SEES, "queued"),
+    post("sets:watch", _SEES, "job_set"),
     get("notification_hours", _ALL),
     post("notification_hours", _SELF, mail="daily", zone="UTC"),
     get("channels:list", _ALL),

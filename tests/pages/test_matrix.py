@@ -46,6 +46,7 @@ from tests.pages.rows import PERSONAS, Row
 from tests.pages.silent import silent_pages
 from tests.pages.telling import channel_of, moving_of
 from tests.pages.yard import book_soon, build_yard
+from tests.recurring import schedule_of
 from tests.scenes import Cluster, submit
 from tests.seconding import waiting_cancel
 
@@ -125,6 +126,7 @@ def things(people, root, alice, bob, lead, team, project):
         "secret": secret,
         "token": token.pk,
         "saved_view": save_view(actor=alice, table="jobs", name="all", query="").pk,
+        "job_schedule": schedule_of(alice, project, now=timezone.now()).pk,
         "template": make_template(lead, team),
         "job_draft": save_draft(actor=alice, key="k", fields={"name": "x"}).pk,
         "kept": set_secret(actor=alice, name="mine", value="x" * 9).pk,

@@ -32,6 +32,7 @@ SAID = {
     "delegations": "who acts for whom",
     "windows": "maintenance windows",
     "audit": "who",
+    "watches": "watch",
 }
 
 GOOD = {"name": "laptop", "scopes": ["jobs:read"], "expires_in_days": "30"}

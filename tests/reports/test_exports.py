@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from portal.cli.__main__ import app
-from portal.cli.submit import _fields
+from portal.cli.submit import fields_of
 from portal.forms.job_text import read_pairs, write_pairs
 from portal.reports.books.files import Style, csv_blocks
 from portal.reports.books.workbooks import write_workbook
@@ -171,6 +171,7 @@ _HELD = {
     "topology": "rack:preferred", "datasets": ["imagenet"], "time_limit": "2h",
     "processes": "gpu", "env": {"A": "1"}, "secrets": ["hub-token"], "working_dir": "/w",
     "retries": 3, "retry_rules": ["exit=75,77:3:wait=1m..1h", "failure=hang:stop:log=a 'b: c"],
+    "notify": ["fail", "warn"],
     "checkpoint_dir": "/c", "stop": {"grace": "90s"}, "disconnect_grace": "1h",
     "hold": True, "labels": {"a": "b"}, "description": "two\nlines", "depends_on": ["singleton"],
     "code": {"folder": "/x"}, "script": "true\n", "session": {"app": "shell"},
@@ -187,7 +188,7 @@ def of_the_line(line: str) -> dict[str, Any]:
     at = words.index("--")
     commands: Any = typer.main.get_command(app)
     given = commands.commands["submit"].make_context("submit", words[2:at])
-    fields = _fields(given.params)
+    fields = fields_of(given.params)
     kept = {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
     return {**kept, "command": words[at + 1 :]}
 

@@ -22,6 +22,7 @@ _API_WORDS = {
     "templates/<slug:slug>": "template",
     "sets/<int:pk>": "job_set",
     "bulk-cancels/<int:pk>": "bulk_cancel",
+    "schedules/<int:pk>": "job_schedule",
     "sessions/<int:pk>": "session",
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",

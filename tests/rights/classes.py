@@ -112,6 +112,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "404 404 404 404 404 200 404",
     ),
     # Whose it is.
+    # Whose it is; of others who sees it is told that they may not.
+    "owner": (
+        "200 403 403 403 403 403 403",
+        "404 404 404 403 403 403 403",
+    ),
     "own": (
         "200 404 404 404 404 404 404",
         "404 404 404 404 404 404 404",

@@ -33,6 +33,7 @@ from tests.composing import make_template
 from tests.factories import member, person
 from tests.pages.telling import channel_of
 from tests.pages.yard import book_soon
+from tests.recurring import schedule_of
 from tests.seconding import waiting_cancel
 
 PEOPLE = ("member", "lead", "above", "finance", "operator", "admin", "auditor")
@@ -134,6 +135,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "job_set": job_set.pk,
         "bulk_cancel": waiting_cancel(job_set).pk,
         "session": scenes.submit(somebody, project, script="", session="shell").pk,
+        "job_schedule": schedule_of(somebody, project, now=now).pk,
         "asked": asked.pk,
         "booking": book_soon(lead, project, pool).pk,
         "scenario": _replayed(pool),

@@ -15,6 +15,10 @@ PAGES: Final[dict[str, str]] = {
     "jobs:list": "everybody",
     "jobs:submit": "everybody",
     "jobs:start": "everybody",
+    "schedules:list": "everybody",
+    "schedules:new": "everybody",
+    "schedules:detail": "see",
+    "schedules:change": "owner",
     "templates:list": "everybody",
     "templates:new": "lead_any",
     "templates:detail": "team",
@@ -120,6 +124,10 @@ PAGES: Final[dict[str, str]] = {
 
 # GETs of the API, by address below /api/v1/.
 API: Final[dict[str, str]] = {
+    "schedules/": "everybody",
+    "schedules/<int:pk>/": "see",
+    "schedules/<int:pk>/runs/": "see",
+    "schedules/<int:pk>/history/": "see",
     "templates/": "everybody",
     "templates/<slug:slug>/": "team",
     "drafts/": "everybody",
@@ -142,6 +150,9 @@ API: Final[dict[str, str]] = {
     "bulk-cancels/<int:pk>/": "second",
     "sets/": "everybody",
     "sets/<int:pk>/": "see",
+    "jobs/<int:pk>/watch/": "see",
+    "sets/<int:pk>/watch/": "see",
+    "watches/": "everybody",
     "sessions/": "everybody",
     "sessions/<int:pk>/": "see",
     "secrets/": "everybody",

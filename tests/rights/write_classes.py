@@ -18,6 +18,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "y y y n y y n",
         "- - - n y y n",
     ),
+    # Who sees it.
+    "seen": (
+        "y y y y y y y",
+        "- - - y y y y",
+    ),
     # Who works there or leads above.
     "rerun": (
         "y y y n n y n",

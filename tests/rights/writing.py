@@ -30,7 +30,7 @@ from scheduler.services.sites.windows import plan_window
 from tests import requesting, scenes
 from tests.accounts.pricing import desk_of
 from tests.factories import person, told
-from tests.rights import of_people
+from tests.rights import of_people, of_starts
 from tests.rights.scene import Scene, Side
 
 _SOON, _LATER = (f"{date.today() + timedelta(days=days)}T00:00:00Z" for days in (20, 30))
@@ -59,13 +59,11 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post jobs/<int:pk>/pause/": ("running", {"reason": "x"}),
     "post jobs/<int:pk>/resume/": ("held", {"reason": "x"}),
     "post jobs/<int:pk>/clone/": ("queued", {}),
-    "post templates/": ("", {"team": "{team}", "name": "x", "spec": {"retries": 1}}),
-    "post templates/<slug:slug>/versions/": ("template", {"spec": {"retries": 1}}),
-    "post templates/<slug:slug>/retire/": ("template", {}),
-    "post templates/<slug:slug>/fork/": ("template", {"team": "{team}"}),
     "delete drafts/<int:pk>/": ("job_draft", {}),
     "post sets/<int:pk>/cancel/": ("job_set", {"reason": "x"}),
     "post sets/<int:pk>/rerun/": ("job_set", {}),
+    **{f"{verb} jobs/<int:pk>/watch/": ("queued", {}) for verb in ("post", "delete")},
+    **{f"{verb} sets/<int:pk>/watch/": ("job_set", {}) for verb in ("post", "delete")},
     "post bulk-cancels/": ("", {"jobs": ["{queued}"], "reason": "x"}),
     "post bulk-cancels/<int:pk>/agree/": ("bulk_cancel", {}),
     "post bulk-cancels/<int:pk>/refuse/": ("bulk_cancel", {"reason": "x"}),
@@ -177,6 +175,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rules/ceilings/": ("", {"owner": "{team}", "tier": "urgent"}),
     "post rules/headroom/": ("", {"pool": "{pool}", "gpus": 0}),
     "post rules/policies/": ("", {"name": "fair"}),
+    **of_starts.SENT,
     **of_people.SENT,
     "post groups/": ("", {"group": "ml", "role": "finance"}),
     "post groups/preview/": ("", {"group": "ml", "team": "{team}", "role": "member"}),

@@ -11,7 +11,7 @@ from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.machines.measured import measured_means
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.telemetry import ingest_samples, prune_telemetry
-from scheduler.wire import messages
+from scheduler.wire import messages, readings
 from scheduler.wire.codec import decode, encode
 from tests import scenes
 from tests.scenes import at, ended, running, start, submit, sync
@@ -91,8 +91,8 @@ def test_a_reading_that_does_not_tell_the_use_is_kept(root):
     uuid, now = node.devices.get().uuid, at(0).timestamp()
     request = messages.SyncRequest(
         protocol=3, agent_version="", agent_id="", boot_id="", seen_revision=0, hold_s=0,
-        sent_at=now, samples=(messages.DeviceSample(uuid, now - 1, 30.0, 5, 60.0, 40.0),),
-        unrated=(messages.DeviceSample(uuid, now, None, 7, 60.0, 41.0),),
+        sent_at=now, samples=(readings.DeviceSample(uuid, now - 1, 30.0, 5, 60.0, 40.0),),
+        unrated=(readings.DeviceSample(uuid, now, None, 7, 60.0, 41.0),),
     )  # fmt: skip
     assert decode(messages.SyncRequest, encode(request)) == request
     assert ingest_samples(node=node, request=request, now=at(0)) == 2

@@ -27,13 +27,14 @@ from scheduler.models import (
     Job,
     UsageEntry,
 )
-from scheduler.money import steps_per_s
+from scheduler.money import STEPS, steps_per_s
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.books import true_up_budgets
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.changing.limits import set_time_limit
-from scheduler.services.errors import Conflict
+from scheduler.services.changing.prices import Pricing, set_max_cost
+from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.jobs import cancel_job
 from scheduler.services.placing import Start, start_attempts
 from scheduler.services.rows.placed import PlacedOn
@@ -47,6 +48,8 @@ from tests.scenes import MODEL, NOON, TOKEN, at, submit
 
 pytestmark = pytest.mark.django_db
 PRICES = ("3.60", "0.000001", "7.123457")
+# Highest prices of jobs, each enough for a minute of three GPUs at the dearest one.
+MOST = (None, "0.6", "2.5", "9")
 ENDS = (
     EndReason.EXIT_CODE,
     EndReason.CANCELLED_BY_USER,
@@ -110,7 +113,7 @@ class History:
         limit = f"{self.draws.randint(1, 120)}m"
         try:
             job = submit(self.root, self.project, now=at(self.now_s), gpus_per_node=gpus,
-                         time_limit=limit)  # fmt: skip
+                         time_limit=limit, max_cost=self.asks.choice(MOST))  # fmt: skip
         except SpecInvalid:
             assert self.commits_at == CommitsAt.SUBMIT
             return
@@ -118,10 +121,10 @@ class History:
         start_attempts([Start(job.pk, (placed,))], lease_token=TOKEN, now=at(self.now_s))
 
     def _wait(self) -> None:
-        """Submit one that waits, cancel one, change one's time limit, or hold and pledge anew."""
+        """Submit one that waits, cancel one, change one's time limit or highest price."""
         what, now = self.asks.random(), at(self.now_s)
         waiting = list(Job.objects.filter(state__in=WAITING_JOB_STATES).order_by("pk"))
-        with suppress(SpecInvalid, Conflict):
+        with suppress(SpecInvalid, Conflict, Invalid):
             if what < 0.5 or not waiting:
                 submit(self.root, self.project, now=now, gpus_per_node=self.asks.randint(0, 3),
                        time_limit=f"{self.asks.randint(1, 120)}m")  # fmt: skip
@@ -130,6 +133,10 @@ class History:
             elif what < 0.9:
                 job, seconds = self.asks.choice(waiting), self.asks.randint(60, 7200)
                 set_time_limit(actor=self.root, job=job, time_limit_s=seconds, now=now)
+            else:
+                job, most = self.asks.choice(waiting), self.asks.choice(MOST)
+                asked = Pricing(Decimal(most)) if most else Pricing(is_taken_back=True)
+                set_max_cost(actor=self.root, job=job, asked=asked, now=now)
 
     def _end(self) -> None:
         live = list(Attempt.objects.filter(ended_at__isnull=True).values_list("pk", flat=True))
@@ -157,6 +164,8 @@ def check(history: History) -> None:
         assert budget.committed_s == sum(one.gpu_seconds for one in kept)
         assert budget.committed_money == sum(one.money for one in kept)
         assert all(one.job.state in WAITING_JOB_STATES for one in pledges)
+        if budget.is_money:
+            _check_priced(kept)
         if budget.commits_at == CommitsAt.SUBMIT:
             line = Job.objects.filter(state=JobState.QUEUED, gpus_per_node__gt=0)
             assert {one.job_id for one in pledges} >= set(line.values_list("pk", flat=True))
@@ -172,6 +181,20 @@ def check(history: History) -> None:
         for one in holds:
             if one.settled_at is not None:
                 _check_settled(one, is_money=budget.is_money)
+
+
+def _check_priced(kept: list[BudgetHold | BudgetPledge]) -> None:
+    """No more than is left of highest prices; who has none commits its whole time limit."""
+    for one in kept:
+        job = one.job if isinstance(one, BudgetPledge) else one.attempt.job
+        earlier = UsageEntry.objects.filter(job=job)
+        if isinstance(one, BudgetHold):
+            earlier = earlier.exclude(attempt=one.attempt)
+        spent = int(sum(row.cost for row in earlier) * STEPS)
+        if job.max_cost_steps is not None:
+            assert one.money <= max(0, job.max_cost_steps - spent)
+        assert one.money <= one.worst_money
+        assert (one.whole_money is None) == (one.money == one.worst_money)
 
 
 def check_against_segments(is_money: bool, now_s: int) -> None:

@@ -34,7 +34,7 @@ SLACK = "https://hooks.slack.com/services/T0/B1/secret"
 
 
 def told(
-    person, key="a", *, kind="job_failed", second=1, subject="job:1", title="train has failed"
+    person, key="a", *, kind="job_failed", second=1, subject="thing:1", title="train has failed"
 ):
     news = News(person.pk, NoticeKind(kind), subject, title, "exit 1", "/jobs/1/", key)
     tell([news], now=at(second))
@@ -112,7 +112,7 @@ class TestPersonal:
         set_hours(actor=alice, quiet=(time(11), time(13)), now=at(0))
         told(alice)
         assert deliver(now=at(5)) == 0
-        mute(actor=alice, subject="job:1", now=at(6))
+        mute(actor=alice, subject="thing:1", now=at(6))
         assert deliver(now=at(3601)) == 0 and not receiver.got
         assert not WaitingNews.objects.filter(taken_at=None).exists()
 

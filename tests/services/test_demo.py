@@ -27,12 +27,22 @@ from accounts.services.sealing import verify_audit
 from portal.management import seeding
 from portal.management.demo.people import people
 from portal.management.demo.plan import DAY_S, GPUS, RECENT_DAYS, draw_plan
-from scheduler.models import DayOfUse, DaysCounted, Device, Job, Period, QuotaRequest
+from scheduler.models import (
+    DayOfUse,
+    DayOfWaste,
+    DaysCounted,
+    DaysSummed,
+    Device,
+    Job,
+    Period,
+    QuotaRequest,
+)
 from scheduler.selectors.requesting import waiting_for
 from scheduler.services.books import verify_ledger
 from scheduler.services.demo.removing import remove_demo
 from scheduler.services.errors import Conflict, NotFound
 from scheduler.services.timeline.days import count_days
+from scheduler.services.timeline.wasted_days import sum_days
 from tests import scenes
 
 START_S = 1_790_000_000
@@ -120,10 +130,9 @@ class TestSeeding:
         call_command("seed_demo", remove=True, stdout=StringIO())
         after = counts()
         after["django_session"] = before["django_session"]
-        # Kept, so that no token of the lease is ever used twice.
-        assert after.pop("scheduler_schedulerlease") == 1 and not before.pop(
-            "scheduler_schedulerlease"
-        )
+        # Kept, so that no token of the lease and no turn of who sums is ever used twice.
+        for kept in ("scheduler_schedulerlease", "scheduler_hourssummed"):
+            assert after.pop(kept) == 1 and not before.pop(kept)
         assert after == before
         assert verify_ledger().entries == 0
         assert verify_audit().broken == ""
@@ -194,6 +203,8 @@ def test_the_whole_story_holds(root):
     seed(jobs=220)
     assert verify_ledger().breaks == ()
     assert count_days(now=timezone.now()) and DayOfUse.objects.exists()
+    assert sum_days(now=timezone.now()) and DayOfWaste.objects.exists()
     remove_demo()
     DaysCounted.objects.all().delete()
+    DaysSummed.objects.all().delete()
     assert counts() == before | {"scheduler_schedulerlease": 1}

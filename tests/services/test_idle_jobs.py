@@ -290,9 +290,10 @@ def test_two_rules_and_one_word_count_one_keep(attempt, lead, alice, root, team,
 def test_two_who_look_at_once_climb_each_rung_once(attempt, lead, project):
     rule = rule_for(lead, project)
     for _ in range(2):
-        ladder._warn(attempt.pk, rule, ladder.Evidence(1, 20, 1.0), later(31))
+        ladder._warn(attempt.pk, rule, ladder.Evidence(1, 20, 1.0), ladder.Watchers([]), later(31))
     (warning,) = warnings_of(attempt.job)
     assert Notification.objects.filter(kind="job_idle").count() == 1
     assert watch(32, 45) == 0
-    assert [ladder._act(warning.pk, rule, later(47)) for _ in range(2)] == [True, False]
+    acted = [ladder._act(warning.pk, rule, ladder.Watchers([]), later(47)) for _ in range(2)]
+    assert acted == [True, False]
     assert kinds(attempt.job).count("stop_requested") == 1

@@ -87,7 +87,7 @@ class TestWhen:
         assert mail_due_at(hours, "job_preempted", now) == now
 
 
-def told(person, key="a", *, kind="job_failed", second=1, subject="job:1"):
+def told(person, key="a", *, kind="job_failed", second=1, subject="thing:1"):
     tell(
         [News(person.pk, NoticeKind(kind), subject, key, "exit 1", "/jobs/1/", key)], now=at(second)
     )

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.conf import load_conf
 from scheduler.models import Node
 from scheduler.services.jobs import cancel_job
-from scheduler.wire.messages import HostSample
+from scheduler.wire.readings import HostSample
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync
 

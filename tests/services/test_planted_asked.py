@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from accounts.statements import BuiltOnce
 from portal.torture import plants
 from scheduler.loop import reaping
 from scheduler.models import Job
@@ -37,7 +38,8 @@ def planted():
     yield lambda name: plants.PLANTS[name].on_server()
     for module, names in before:
         for name, value in names.items():
-            if callable(value) and vars(module).get(name) is not value:
+            is_put_in = callable(value) or isinstance(value, BuiltOnce)
+            if is_put_in and vars(module).get(name) is not value:
                 setattr(module, name, value)
 
 

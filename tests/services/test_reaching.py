@@ -149,7 +149,7 @@ def test_a_name_is_looked_up_once_and_that_address_is_called(listening, monkeypa
         return real("127.0.0.1" if len(names) == 1 else "127.0.0.99", *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", meant)
-    assert post(f"http://chat.example.org:{port}/hook?room=1", b"{}", {"X-Own": "1"}) == 204
+    assert post(f"http://chat.example.org:{port}/hook?room=1", b"{}", {"X-Own": "1"}).status == 204
     assert names == ["chat.example.org"]
     assert got[0].startswith(b"POST /hook?room=1 HTTP/1.1\r\n")
     assert f"Host: chat.example.org:{port}\r\n".encode() in got[0]
@@ -195,7 +195,7 @@ def test_tls_asks_for_the_name_and_believes_known_certificates_alone(
     port = listening(talk)
     if is_known:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert post(f"https://localhost:{port}/hook", b"{}", {}) == 204
+        assert post(f"https://localhost:{port}/hook", b"{}", {}).status == 204
         assert f"Host: localhost:{port}\r\n".encode() in got[0]
     else:
         with pytest.raises(OSError, match="certificate verify failed"):
@@ -238,5 +238,5 @@ def test_who_answers_letter_by_letter_is_left(listening, monkeypatch):
 def test_a_redirect_is_an_answer_and_leads_nowhere(listening):
     got: list[bytes] = []
     port = listening(answering(got, b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"))
-    assert post(f"http://127.0.0.1:{port}/", b"{}", {}) == 302
+    assert post(f"http://127.0.0.1:{port}/", b"{}", {}).status == 302
     assert len(got) == 1

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from django.db.backends.sqlite3.operations import DatabaseOperations
 from django.db.models import F
+from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
 
-from accounts.statements import AskedOnce, BuiltOnce, ChangedOnce
+from accounts.statements import AskedOnce, BuiltOnce, ChangedOnce, empty_here
 from scheduler.ledger.segments import Bucket
 from scheduler.models import (
     Allocation,
@@ -125,6 +128,51 @@ def test_objects_are_those_of_the_query_with_what_was_read_along(root, alice, pr
     assert built.read(ids, node.pk, at(1)) == built.read(ids, node.pk + 1, at(2)) == []
 
 
+def _of_jobs(ids):
+    return Job.objects.filter(pk__in=ids).select_related("pool", "project__team", "job_set")
+
+
+def test_objects_are_made_as_django_makes_them(root, alice, project):
+    cluster = scenes.build_cluster(root, gpus=4)
+    job = start(submit(alice, project), cluster.node(1)).job
+    [found], [asked] = BuiltOnce(_of_jobs).read([job.pk]), _of_jobs([job.pk])
+    for one, other in ((found, asked), (found.pool, asked.pool), (found.project, asked.project)):
+        mine, its = vars(one) | {"_state": 0}, vars(other) | {"_state": 0}
+        assert list(mine) == list(its) and mine == its
+        assert (one._state.adding, one._state.db) == (False, other._state.db)
+        assert one._state.fields_cache.keys() == other._state.fields_cache.keys()
+    assert found.project.team == project.team and found.job_set is None
+    found.pool_id += 1
+    assert "pool" not in found._state.fields_cache, "another key is another object"
+
+
+def test_who_listens_to_new_objects_is_told_of_those(root, alice, project):
+    scenes.build_cluster(root)
+    job, told = submit(alice, project), []
+
+    def listen(instance, **_):
+        told.append(instance.pk)
+
+    post_init.connect(listen, sender=Job)
+    try:
+        BuiltOnce(_of_jobs).read([job.pk])
+    finally:
+        post_init.disconnect(listen, sender=Job)
+    assert told == [job.pk]
+
+
+@pytest.mark.once  # of SQLite alone
+def test_equal_moments_are_read_once_and_as_django_reads_them(root):
+    scenes.build_cluster(root, nodes=2)
+    first, second = Node.objects.values_list("last_seen_at", flat=True)
+    assert first is second and first == NOON and first.tzinfo is UTC
+    read, usual = connection.ops, DatabaseOperations(connection)
+    for value in (None, "2026-11-20 12:00:00.5", datetime(2026, 11, 20), NOON, "nonsense"):
+        mine = read.convert_datetimefield_value(value, None, connection)
+        with suppress(AttributeError):
+            assert mine == usual.convert_datetimefield_value(value, None, connection)
+
+
 def _heard(before):
     return Node.objects.filter(last_seen_at__lt=before).values_list("name", "last_seen_at")
 
@@ -193,3 +241,22 @@ def test_objects_that_are_added_equal_those_of_django(root, alice, project):
     assert add_objects([]) == []
     with pytest.raises(TypeError, match="filled in by itself"):
         add_objects([UsageEntry()])
+
+
+def _held(placements):
+    return Allocation.objects.filter(empty_here("released_at"), placement_id__in=placements)
+
+
+def test_what_is_open_of_a_few_is_looked_up_by_their_keys(root, alice, project):
+    """Not among all that a cluster holds."""
+    cluster = scenes.build_cluster(root, gpus=4)
+    for _ in range(3):
+        start(submit(alice, project), cluster.node(1), now=at(1))
+    places = list(Placement.objects.order_by("pk").values_list("pk", flat=True))
+    Allocation.objects.filter(placement_id=places[0]).update(released_at=at(2))
+    usual = Allocation.objects.filter(released_at__isnull=True, placement_id__in=places[:2])
+    assert list(_held(places[:2])) == list(usual) != []
+    if connection.vendor == "sqlite":
+        assert "(placement_id=?)" in _held(places[:2]).explain()
+    else:
+        assert "+" not in str(_held(places).query)

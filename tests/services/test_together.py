@@ -13,6 +13,7 @@ from scheduler.models import (
     Allocation,
     Attempt,
     DeviceSegment,
+    HoursSummed,
     Job,
     JobEvent,
     Node,
@@ -26,7 +27,8 @@ from scheduler.services.nodes.identity import AttemptOfAnother
 from scheduler.services.rows.updating import update_row, update_rows
 from scheduler.services.sync import sync_node
 from scheduler.states import EndReason, NodeState
-from scheduler.wire.messages import HostSample, SyncReply, SyncRequest, TroubleReport
+from scheduler.wire.messages import SyncReply, SyncRequest, TroubleReport
+from scheduler.wire.readings import DeviceSample, HostSample
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit
 
@@ -282,3 +284,13 @@ def test_rows_get_their_own_values_as_one_by_one(cluster, gang):
 
     assert left(lambda: update_rows(Placement, names, rows)) == left(each)
     assert left(lambda: update_rows(Placement, names, rows)) != left(lambda: None)
+
+
+def test_the_row_that_late_readings_change_for_all_is_locked_after_all_nodes(cluster, single):
+    uuid = single.placements.get().allocations.get().device.uuid
+    late = DeviceSample(uuid, at(1).timestamp(), 0.0, 1, 1.0, 1.0, single.pk)
+    with CaptureQueriesContext(connection) as seen:
+        sync_nodes([call(cluster.node(4), running(single), samples=(late,))], now=at(100))
+    *before, last = [one["sql"] for one in seen if "UPDATE" in one["sql"]]
+    assert "hourssummed" in last and any('"scheduler_node"' in one for one in before)
+    assert HoursSummed.objects.get().late_at == at(100), "before anybody has ever summed, too"

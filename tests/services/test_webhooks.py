@@ -24,6 +24,7 @@ from scheduler.services.inbox import (
     tell,
 )
 from scheduler.services.inbox.delivering import MOST_TRIES, deliver, prune_deliveries, signature
+from scheduler.services.inbox.reaching import Answer
 from scheduler.states import NoticeKind
 from tests.scenes import at
 
@@ -101,7 +102,7 @@ def test_no_transaction_is_open_while_an_address_takes_its_time(
         seen.append(connection.in_atomic_block)
         # Another sender comes meanwhile and leaves it alone.
         assert deliver(now=at(2)) == 0
-        return 204
+        return Answer(204)
 
     monkeypatch.setattr("scheduler.services.inbox.delivering._post", posts)
     add_webhook(actor=root, url=receiver.url, now=at(0))

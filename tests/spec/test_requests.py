@@ -24,7 +24,7 @@ EVERYTHING = {
     "licences": {"solver": 2, "viewer": 1}, "constraints": ["network=ib", "rack!=r3"],
     "exclude_nodes": "n7, n12", "topology": "rack:preferred", "preemptible": False,
     "min_runtime": "30m", "booking": "exam-week", "begin": "2026-12-31T09:00:00+01:00",
-    "disconnect_grace": "4h",
+    "disconnect_grace": "4h", "notify": "fail, warn",
 }  # fmt: skip
 
 

@@ -34,6 +34,9 @@ JOB = {"name": "x", "project": "vision/digits", "script": "true"}
         ({"env": "locked"}, {"env": {"A": "1"}}, {"env": {"A": "1", "B": "2"}}),
         ({"stop": "locked"}, {"stop": {"grace": "1m"}}, {"stop": {"grace": "2m"}}),
         ({"preemptible": "locked"}, {}, {"preemptible": False}),
+        ({"max_cost": "..12.5"}, {"max_cost": "12.50"}, {"max_cost": "12.51"}),
+        ({"max_cost": "1..50"}, {"max_cost": 1}, {}),
+        ({"max_cost": "10, 20"}, {"max_cost": "10.0"}, {"max_cost": 15}),
     ],
 )
 def test_a_rule_lets_in_what_it_says_and_nothing_else(rules, good, bad):
@@ -57,6 +60,7 @@ def test_a_rule_lets_in_what_it_says_and_nothing_else(rules, good, bad):
         ({"gpus_per_node": "8..1"}, "is no range"),
         ({"gpus_per_node": ".."}, "is no range"),
         ({"gpus_per_node": "1..many"}, "whole number"),
+        ({"max_cost": "..much"}, "amount of money"),
         ({"tier": "normal, huge"}, "must be one of"),
         ({"tier": ""}, "must be one of"),
         ({"tier": {"a": 1}}, "is no rule"),
@@ -145,6 +149,7 @@ def test_people_are_told_in_words():
         "gpus_per_node": "1..8",
         "nodes": "2..",
         "time_limit": "..12h",
+        "max_cost": "..50",
         "tier": ["urgent", "normal"],
         "memory": ["64GiB"],
     }
@@ -153,6 +158,7 @@ def test_people_are_told_in_words():
         "gpus_per_node": "1 to 8",
         "nodes": "2 at least",
         "time_limit": "12h at most",
+        "max_cost": "50.00 at most",
         "tier": "urgent, normal",
         "memory": "64GiB",
     }

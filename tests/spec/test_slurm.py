@@ -96,7 +96,7 @@ def test_an_option_means_the_same_here(options, expected):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--mail-type=END", "Settings"),
+        ("--mail-type=SOMETIMES", "notify"),
         ("-w n7", "labels"),
         ("--gres=shard:4", "no GPUs"),
         ("-C 'a100&nvlink'", "labels with values"),

@@ -10,7 +10,7 @@ DIGEST = hashlib.sha256(MESSAGE.encode()).hexdigest()
 ASKED = {
     "retries": 1, "user_retries_used": 0, "free_retries_used": 1, "time_limit_s": 300,
     "retry_rules": [{"exit": "75", "max": 1, "wait": "10s"}],
-    "finish_by": 450.0, "start_by": 150.0,
+    "finish_by": 450.0, "start_by": 150.0, "owner_id": 1, "end_reason": "completed",
 }  # fmt: skip
 
 

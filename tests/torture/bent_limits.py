@@ -46,6 +46,11 @@ def hold_unsettled(story):
     story.row("budgethold", 1)["settled_at"] = None
 
 
+def more_is_held_than_a_price_pays(story):
+    story.row("job", 1)["max_cost_steps"] = 5
+    story.row("budgethold", 1).update(settled_at=None, money=6)
+
+
 def budget_overdrawn_for_a_while(story):
     """Two attempts at once may take 160 of 100, though neither does."""
     story.row("budgethold", 1)["settled_at"] = 150.0
@@ -69,6 +74,7 @@ BUDGETS = [
     budget_overdrawn,
     money_overdrawn,
     hold_unsettled,
+    more_is_held_than_a_price_pays,
     budget_overdrawn_for_a_while,
     budget_raised_too_late,
 ]

@@ -8,6 +8,7 @@ import hashlib
 from portal.torture.history import Evidence
 from portal.torture.invariants.logs import line_of
 from tests.torture.asked import ASKED, MESSAGE, asked, told_of
+from tests.torture.repeated import repeated, told_of_schedules
 
 NEEDLE = "torture-needle-7f3a"
 
@@ -56,9 +57,11 @@ class Story:
             {**self.said("lines", 12, 200.0), "count": 3},
             {**self.said("exit", 12, 200.0), "code": 0},
             *told_of(),
+            *told_of_schedules(),
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
         self.tables = {**self.work(), **self.figures(), **self.planned(), **asked()}
+        self.tables |= repeated()
         self.rules = {
             "needle": NEEDLE,
             "ended_at": 400.0,

@@ -124,6 +124,20 @@ def test_a_program_writes_down_what_it_did(tmp_path):
     assert locks_still_held(folder / "locks") == []
 
 
+def test_a_word_without_its_moment_is_as_old_as_the_file(tmp_path):
+    folder = program.make_witness(tmp_path / "w")
+    # Killed before it could tell the time.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/date").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "bin/date").chmod(0o755)
+    began = time.time()
+    ended = play(folder, "line; end 3", PATH=f"{tmp_path}/bin:/usr/bin:/bin")
+    ended.communicate(timeout=60)
+    facts = program.read_witness(folder)
+    assert [fact["kind"] for fact in facts] == ["start", "lines", "exit"] and facts[2]["code"] == 3
+    assert all(began - 1 <= fact["at"] <= time.time() + 1 for fact in facts)
+
+
 def test_a_second_program_of_the_job_finds_the_locks_held(tmp_path):
     folder = program.make_witness(tmp_path / "w")
     first = play(folder, "echo here; sleep 60")

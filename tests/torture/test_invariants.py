@@ -16,6 +16,7 @@ from tests.torture.bent_places import (
     QUARANTINES,
     quarantine_forgotten_while_away,
 )
+from tests.torture.repeated import DUES, SESSIONS, TURNS
 from tests.torture.stories import Story, log_bytes
 
 
@@ -221,6 +222,9 @@ BENT = {
     "I31": WAITS,
     "I32": RESTS,
     "I33": CHATS,
+    "I34": DUES,
+    "I35": TURNS,
+    "I36": SESSIONS,
     "F16": [reached_its_node, drowned_its_neighbour],
 }
 
@@ -236,7 +240,7 @@ def test_every_invariant_has_its_breach():
         BENT.keys()
         == INVARIANTS.keys()
         == {
-            *(f"I{number}" for number in range(1, 34)),
+            *(f"I{number}" for number in range(1, 37)),
             "F16",
         }
     )

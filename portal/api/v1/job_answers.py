@@ -49,7 +49,7 @@ class OptionShape(serializers.Serializer[Any]):
     of a new job takes it beside `clone`."""
 
     kind = serializers.ChoiceField(
-        ["limit", "gpus", "nodes", "model", "place", "alone", "labels", "pool"]
+        ["limit", "gpus", "nodes", "model", "place", "alone", "labels", "price", "pool"]
     )
     words = serializers.CharField()
     time_limit = serializers.CharField(allow_blank=True)

@@ -28,7 +28,8 @@ class ChangeBody(serializers.Serializer[Any]):
     as any number or as a range like 2..8, `gpus_per_node`, `gpu_model` (empty: any) and `pool`; it
     keeps its age then. `finish_by`: the moment by which it has to be finished, as in a spec, +6h
     from now, or none; `finish_by_policy`: keep or cancel; of a running job only what gives it more
-    time. `dry_run`: change nothing, only say what it would mean."""
+    time. `max_cost`: what all its attempts together may cost, or none. `dry_run`: change nothing,
+    only say what it would mean."""
 
     time_limit = Spelled(required=False, max_length=40)
     tier = serializers.ChoiceField(sorted(TIERS), required=False)
@@ -40,6 +41,7 @@ class ChangeBody(serializers.Serializer[Any]):
     pool = serializers.CharField(required=False, max_length=63)
     finish_by = serializers.CharField(required=False, allow_blank=True, max_length=40)
     finish_by_policy = serializers.ChoiceField(list(FinishPolicy), required=False)
+    max_cost = Spelled(required=False, max_length=32)
     dry_run = serializers.BooleanField(required=False, default=False)
 
 
@@ -61,8 +63,8 @@ class ResizeShape(serializers.Serializer[Any]):
 
 
 class MostCost(serializers.Serializer[Any]):
-    """All GPUs for the whole time limit; null where no price is known, and `was` where the GPUs
-    become others."""
+    """All GPUs for the whole time limit, or what is left of its highest price; null where no price
+    is known, and `was` where the GPUs become others."""
 
     was = serializers.CharField(allow_null=True)
     then = serializers.CharField(allow_null=True)
@@ -74,7 +76,8 @@ class ImpactShape(serializers.Serializer[Any]):
     you may not see; `resized`: that give nodes back or get more. `consent`: whose word it takes,
     empty for the owner's own. `more_cost`: of the added time, at most. `most_cost`: of a job that
     asks for other GPUs or nodes. `finish`: of one that waits and has a moment to be finished by,
-    with the start that is expected of it as it is."""
+    with the start that is expected of it as it is. `highest`: for how long its highest price is
+    enough then, empty without one."""
 
     asked_at = serializers.DateTimeField()
     own = StartShape(allow_null=True)
@@ -90,6 +93,7 @@ class ImpactShape(serializers.Serializer[Any]):
     may = serializers.BooleanField()
     more_cost = serializers.CharField(allow_null=True)
     most_cost = MostCost(allow_null=True)
+    highest = serializers.CharField(allow_blank=True)
 
 
 class Changed(serializers.Serializer[Any]):
@@ -104,7 +108,7 @@ class JobChange(ApiView):
 
     @operation(
         "jobs_change",
-        "Give it another time limit, tier, size, GPUs or moment, or ask what that would do",
+        "Give it another time limit, tier, size, GPUs, moment or price, or ask what that would do",
         scope="jobs:write",
         headers=[IF_MATCH],
         body=ChangeBody,
@@ -127,6 +131,7 @@ class JobChange(ApiView):
             pool=body.get("pool", ""),
             finish_by=body.get("finish_by", ""),
             finish_by_policy=body.get("finish_by_policy", ""),
+            max_cost=body.get("max_cost", ""),
             now=now,
         )
         check_actor(viewer, job, version)

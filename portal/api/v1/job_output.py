@@ -47,6 +47,8 @@ class Series(serializers.Serializer[Any]):
 
     Of a span of more than 2000 s about 1000 moments, fewer with more than eight devices, and its
     last minute whole. `gpu_percent` is null where the driver does not tell it (MIG instances).
+    `slowed_by_heat` and `slowed_by_power`: in how many per cent of the time heat, or the limit of
+    its power, held its clocks down; 0 or 100 in a reading, null where that is not told.
     """
 
     uuid = serializers.CharField()
@@ -61,6 +63,8 @@ class Series(serializers.Serializer[Any]):
     memory_used_mib = serializers.ListField(child=serializers.IntegerField())
     power_watts = serializers.ListField(child=serializers.FloatField())
     temperature_c = serializers.ListField(child=serializers.FloatField())
+    slowed_by_heat = serializers.ListField(child=serializers.IntegerField(allow_null=True))
+    slowed_by_power = serializers.ListField(child=serializers.IntegerField(allow_null=True))
 
 
 class Samples(serializers.Serializer[Any]):

@@ -55,7 +55,8 @@ class LimitAfterShape(serializers.Serializer[Any]):
 
 
 class BudgetAfterShape(serializers.Serializer[Any]):
-    """A budget: left now and after the worst case, in `unit`; null if no price is set.
+    """A budget: left now and after the worst case, in `unit`; null if no price is set. In money the
+    worst case is no more than the job's highest price.
 
     `commits_at`: whether the worst case is committed at the submit or at the start. `until`: when
     its period is over, after which the next budget comes by itself if it `renews`.
@@ -88,6 +89,8 @@ class QuoteShape(serializers.Serializer[Any]):
 
     `unit_price` and costs are null where no price is set. `finish` is null for a job without a
     moment to be finished by; `remedies` say what would help where it is unlikely or impossible.
+    `highest`: for how long its `max_cost` is enough, empty without one. `group`: what its submit
+    does to the others of its group, empty for nothing.
     """
 
     spec = serializers.DictField()
@@ -106,6 +109,8 @@ class QuoteShape(serializers.Serializer[Any]):
     budgets = BudgetAfterShape(many=True)
     finish = FinishShape(allow_null=True)
     remedies = RemedyShape(many=True)
+    highest = serializers.CharField(allow_blank=True)
+    group = serializers.CharField(allow_blank=True)
 
 
 def document_of(sent: Any) -> Mapping[str, Any]:

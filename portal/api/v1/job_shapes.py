@@ -17,9 +17,12 @@ from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.one_job.idling import idle_standing
+from scheduler.selectors.prices.seen import may_see_cost, paid_until
 from scheduler.selectors.queues import position_in_queue
+from scheduler.selectors.recurring.along import schedule_number
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
 from scheduler.selectors.waits.waiters import Waiters, waiters_of
+from scheduler.spec.price import format_price
 from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
@@ -116,7 +119,8 @@ class Checkpoint(serializers.Serializer[Any]):
 
 
 class JobRow(serializers.Serializer[Any]):
-    """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match."""
+    """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match. Of its
+    owner's jobs in `group` the newest cancels the others; null for none."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -137,6 +141,7 @@ class JobRow(serializers.Serializer[Any]):
     wait = Wait(allow_null=True)
     end = End(allow_null=True)
     set = serializers.IntegerField(allow_null=True)
+    group = serializers.CharField(allow_null=True)
     array_index = serializers.IntegerField(allow_null=True)
     submitted_at = serializers.DateTimeField()
     finish_by = serializers.DateTimeField(allow_null=True)
@@ -148,14 +153,19 @@ class JobRow(serializers.Serializer[Any]):
 
 class JobDetail(JobRow):
     """One job. `spec` is null for those who may not read inside; `actions` is what you may do.
-    `finish`: of one that waits and has a moment to be finished by, else null."""
+    `finish`: of one that waits and has a moment to be finished by, else null. `max_cost`: what all
+    its attempts together may cost, null for none and for those who may not see costs; `paid_until`:
+    when it ends for that, of one that runs."""
 
     cpus = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
     time_limit_s = serializers.IntegerField()
+    max_cost = serializers.CharField(allow_null=True)
+    paid_until = serializers.DateTimeField(allow_null=True)
     retries = serializers.IntegerField()
     retries_used = serializers.IntegerField()
     cloned_from = serializers.IntegerField(allow_null=True)
+    schedule = serializers.IntegerField(allow_null=True)
     attempt = serializers.IntegerField(allow_null=True)
     position = serializers.IntegerField(allow_null=True)
     actions = serializers.ListField(child=serializers.CharField())
@@ -232,6 +242,7 @@ def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
         "wait": show_wait(job),
         "end": show_end(job),
         "set": job.job_set_id,
+        "group": job.group_name,
         "array_index": job.array_index,
         "submitted_at": job.submitted_at,
         "finish_by": job.finish_by,
@@ -261,9 +272,11 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
         "cpus": job.cpus,
         "memory_mib": job.memory_mib,
         "time_limit_s": job.time_limit_s,
+        **_show_price(viewer, job),
         "retries": job.retries,
         "retries_used": job.user_retries_used,
         "cloned_from": job.cloned_from_id,
+        "schedule": None if is_new else schedule_number(job),
         "attempt": attempt,
         "position": position_in_queue(job),
         "actions": sorted(select.job_actions(viewer, job)),
@@ -274,3 +287,9 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
         "idle": show_idle(idle_standing(viewer, job, now=timezone.now())),
         "spec": select.shown_spec(viewer, job).readable() if may_read else None,
     }
+
+
+def _show_price(viewer: User, job: Job) -> dict[str, Any]:
+    if job.max_cost is None or not may_see_cost(viewer, job):
+        return {"max_cost": None, "paid_until": None}
+    return {"max_cost": format_price(job.max_cost), "paid_until": paid_until(job)}

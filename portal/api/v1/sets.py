@@ -37,6 +37,7 @@ class SetShape(serializers.Serializer[Any]):
     size = serializers.IntegerField()
     max_parallel = serializers.IntegerField()
     rerun_of = serializers.IntegerField(allow_null=True)
+    group = serializers.CharField(allow_null=True)
     state = serializers.ChoiceField([str(state) for state in JobState])
     counts = serializers.DictField(child=serializers.IntegerField())
     finished = serializers.IntegerField()
@@ -170,6 +171,7 @@ def _show(viewer: User, view: select.SetView) -> dict[str, Any]:
         "size": one.size,
         "max_parallel": one.max_parallel,
         "rerun_of": one.rerun_of_id,
+        "group": one.spec.get("group") or None,
         "state": view.state,
         "counts": view.counts,
         "finished": view.finished,

@@ -42,6 +42,7 @@ from portal.api.v1.organisation.teams import (
 )
 from portal.api.v1.rates import endings, rates
 from portal.api.v1.rates.team import TeamPrices
+from portal.api.v1.recurring.schedules import schedule_urls
 from portal.api.v1.requesting import cancels, requests
 from portal.api.v1.requesting import rules as request_rules
 from portal.api.v1.rules import (
@@ -119,6 +120,7 @@ urlpatterns: list[URLPattern] = [
     path("templates/<slug:slug>/fork/", templates.TemplateFork.as_view(), name="template_fork"),
     path("drafts/", templates.DraftList.as_view(), name="drafts"),
     path("drafts/<int:pk>/", templates.DraftByNumber.as_view(), name="draft"),
+    *schedule_urls,
     path("sessions/", sessions.Sessions.as_view(), name="sessions"),
     path("sessions/<int:pk>/", sessions.SessionByNumber.as_view(), name="session"),
     path("sessions/<int:pk>/ticket/", sessions.SessionTicket.as_view(), name="session_ticket"),

@@ -19,12 +19,14 @@ from portal.bench.faces.particulars import one_of_each, replay_waiting
 from portal.bench.figures import POOL, tell
 from portal.bench.loop_cycles import call_of
 from portal.bench.money.filling import FLAVOURS, enrol
+from portal.embedded.sqlite.sizes import learn_sizes
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Node
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.nodes import authenticate_node
 from scheduler.services.timeline.days import count_days
+from scheduler.services.timeline.wasted_days import sum_days
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.states import AttemptState
 from scheduler.wire.messages import AttemptReport
@@ -92,8 +94,12 @@ def fill(root: User, jobs: int, pending: int, nodes: int) -> dict[str, Any]:
     # As two runs of the hourly task do: the second puts together what the first wrote in parts.
     for run in range(2):
         count_days(now=timezone.now() + run * timedelta(hours=1))
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+        sum_days(now=timezone.now() + run * timedelta(hours=1))
+    learn_sizes(connection)
+    if connection.vendor == "postgresql":
+        # As autovacuum does within the minute.
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
     return {"rows": {"jobs": count("job"), "ended": ended, **_counts()}}
 
 

@@ -17,6 +17,8 @@ from scheduler.services.books import propose_asset
 from scheduler.services.composing.templates import create_template
 from scheduler.services.inbox import add_channel, change_channel
 from scheduler.services.jobs import submit_job
+from scheduler.services.recurring.keeping import create_schedule
+from scheduler.services.recurring.terms import Terms
 from scheduler.services.seconding.proposing import propose_to_cancel_set
 from scheduler.services.simulating.scenarios import ask_scenario, simulate_scenarios
 from scheduler.spec import parse_spec
@@ -26,8 +28,8 @@ _REPLAYED_HOURS = 24
 
 
 def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
-    """An array that somebody else wants to end, a session, a template, a purchase, a scenario that
-    waits for its replay, and a chat of each."""
+    """An array that somebody else wants to end, a session, a template, a schedule, a purchase, a
+    scenario that waits for its replay, and a chat of each."""
     plain = {"project": project.path, "pool": POOL, "memory": "1GiB", "time_limit": "2h"}
     # One task more than one person may end alone.
     tasks = f"1-{ALONE_AT_MOST + 1}"
@@ -43,6 +45,8 @@ def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
         document={"script": "python train.py\n", "gpus_per_node": 8},
         rules={"script": "locked"},
     )
+    spec = parse_spec({"name": "nightly", "script": "python eval.py\n", **plain})
+    create_schedule(actor=user, spec=spec, terms=Terms(name="Nightly", rule="30 2 * * *"))
     propose_asset(
         actor=root,
         pool=pool,

@@ -37,6 +37,8 @@ _PLAIN = ("jobs:list", "jobs:submit", "jobs:start", "jobs:compare", "teams:list"
 _FIRST: Mapping[str, str] = {
     "sets:detail": "jobset",
     "sessions:detail": "session",
+    "schedules:detail": "jobschedule",
+    "schedules:change": "jobschedule",
     "requests:detail": "quotarequest",
     "cancels:detail": "bulkcancel",
     "simulator:detail": "scenario",

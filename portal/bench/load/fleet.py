@@ -23,10 +23,10 @@ from scheduler.wire.messages import (
     EnrolReply,
     EnrolRequest,
     HostFacts,
-    HostSample,
     SyncReply,
     SyncRequest,
 )
+from scheduler.wire.readings import HostSample
 
 MODEL = "NVIDIA A100-SXM4-80GB"
 HOLD_S = 20.0

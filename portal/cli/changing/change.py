@@ -39,13 +39,17 @@ def change(
     finish_by_policy: Annotated[
         str, typer.Option(help="When late: keep (goes on) or cancel (never starts too late).")
     ] = "",
+    max_cost: Annotated[
+        str, typer.Option(help="All its attempts cost no more, such as 12.50, or none.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say who would wait.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Give a job more time, an elastic one another size, or a waiting one another limit, tier,
-    pool or GPUs, or another moment to be finished by; says who starts later."""
+    pool or GPUs, or another moment to be finished by or highest price; says who starts later."""
     asked = {"time_limit": time, "tier": tier, "nodes": nodes, "pool": pool}
     asked |= {"finish_by": finish_by, "finish_by_policy": finish_by_policy}
+    asked |= {"max_cost": max_cost}
     body: dict[str, Any] = {name: value for name, value in asked.items() if value}
     if gpus is not None:
         body["gpus_per_node"] = gpus
@@ -71,6 +75,8 @@ def _show(impact: dict[str, Any]) -> None:
     if cost := impact["most_cost"]:
         was = f", instead of {cost['was']}" if cost["was"] else ""
         print_line(f"It may cost {cost['then'] or 'nobody knows what'} at most{was}.")
+    if highest := impact.get("highest"):
+        print_line(highest)
     if impact["consent"] and not impact["may"]:
         print_line(f"It takes the word of: {impact['consent']}.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.spec.parts import MAX_NODES
+from scheduler.spec.price import price
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
 from scheduler.spec.units import format_duration, parse_duration
 from scheduler.spec.values import git_ref
@@ -24,6 +25,7 @@ VALUED: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "GPU model {new} instead of {old}",
     ),
     "pool": ("pool", (), "pool {new} instead of {old}"),
+    "price": ("max_cost", (), "a highest price of {new} instead of {old}"),
     "tier": ("tier", (), "tier {new} instead of {old}"),
     "ref": ("git_ref", (), "commit {new} instead of {old}"),
 }
@@ -96,6 +98,8 @@ def _read(
         # It cannot be kept from being stopped for longer than it runs.
         if _seconds(fields.get("min_runtime")) > seconds:
             change["min_runtime"] = change[field]
+    elif kind == "price":
+        price(value)
     elif kind == "ref":
         if not (value and fields.get("git_url")):
             raise ValueError("ref is a branch, tag or commit of code that git fetches")
@@ -121,5 +125,6 @@ def _words(kind: str, change: Mapping[str, Any], fields: Mapping[str, Any]) -> s
         return PLAIN[kind][1]
     field, dropped, words = VALUED[kind]
     was = [fields.get(field), *(fields.get(name) for name in dropped)]
-    old = next((str(one) for one in was if one not in (None, "")), "any")
+    nothing = "none" if kind == "price" else "any"
+    old = next((str(one) for one in was if one not in (None, "")), nothing)
     return words.format(new=change[field] or "any", old=old[:MOST_SHOWN])

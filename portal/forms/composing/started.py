@@ -36,8 +36,11 @@ class Started:
         return [one for one in self.remarks if one.became in ("taken", "harmless")]
 
 
-def start_from(text: str, *, models: Sequence[str], chosen: Mapping[str, str]) -> Started:
-    """Read a text; `chosen` are the project and pool of one that names none.
+def start_from(
+    text: str, *, models: Sequence[str], chosen: Mapping[str, str], own: Sequence[str] = ()
+) -> Started:
+    """Read a text; `chosen` are the project and pool of one that names none, `own`
+    the mail address and name of who submits.
 
     Raises SpecInvalid when it is no document at all.
     """
@@ -49,7 +52,7 @@ def start_from(text: str, *, models: Sequence[str], chosen: Mapping[str, str]) -
     is_batch = is_batch_script(text)
     remarks: list[Remark] = []
     if is_batch:
-        converted = convert(text, models=models)
+        converted = convert(text, models=models, own=own)
         sent = converted.document
         remarks += converted.remarks
     else:

@@ -12,7 +12,8 @@ from scheduler.spec import SpecInvalid, read_document
 from scheduler.spec.rules import Rules, read_rule_lines, written_rules
 
 
-def _area(label: str, hint: str, rows: int, placeholder: str = "") -> forms.CharField:
+def text_area(label: str, hint: str, rows: int, placeholder: str = "") -> forms.CharField:
+    """A field for text of many lines."""
     attrs = {"class": "mono", "rows": rows, "spellcheck": "false", "placeholder": placeholder}
     return forms.CharField(
         label=label,
@@ -27,8 +28,8 @@ def _area(label: str, hint: str, rows: int, placeholder: str = "") -> forms.Char
 class VersionForm(forms.Form):
     """What a version says. After `is_valid`, `sent` has its document and rules."""
 
-    spec = _area("Job", "YAML; what is left out is left to the job.", 16)
-    rules = _area(
+    spec = text_area("Job", "YAML; what is left out is left to the job.", 16)
+    rules = text_area(
         "Rules",
         "A line each: field: locked, a range, or choices. Other fields are free.",
         6,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from portal.forms.grammar.terms import Filter, FilterError, Term, parse, write
-from scheduler.selectors.jobs import JobFilter
+from scheduler.selectors.tables.narrowing import JobFilter
 from scheduler.spec import units
 from scheduler.states import JobState
 
@@ -27,6 +27,8 @@ EXAMPLES: Mapping[str, str] = {
     "gpus": ">=8",
     "label": "exp=llm3",
     "set": "5",
+    "schedule": "3",
+    "group": "eval/main",
     "created": "7d",
     "ended": "24h",
     "finish_by": "12h",
@@ -141,10 +143,10 @@ def _until(term: Term, now: datetime) -> dict[str, object]:
         raise _refusal(term, f"{term.value[:40]!r} is no length of time") from None
 
 
-def _set(term: Term, now: datetime) -> dict[str, object]:
+def _number(term: Term, now: datetime) -> dict[str, object]:
     if not re.fullmatch(r"[1-9][0-9]{0,17}", term.value, re.ASCII):
         raise _refusal(term, f"{term.value[:40]!r} is not a number")
-    return {"job_set": int(term.value)}
+    return {"job_set" if term.key == "set" else term.key: int(term.value)}
 
 
 def _gpus(term: Term, now: datetime) -> dict[str, object]:
@@ -184,7 +186,8 @@ _READERS: Mapping[str, Callable[[Term, datetime], dict[str, object]]] = {
     "created": _age,
     "ended": _age,
     "finish_by": _until,
-    "set": _set,
+    "set": _number,
+    "schedule": _number,
     "gpus": _gpus,
     "flavor": _flavor,
     "label": _label,

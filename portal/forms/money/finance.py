@@ -152,7 +152,8 @@ class BudgetForm(forms.Form):
         label="It commits a job's worst case",
         choices=[("", "At the submit if it reserves"), *CommitsAt.choices],
         required=False,
-        help_text="Choose the start where queues are longer than what is left.",
+        help_text="Choose the start where queues are longer than what is left. In money no more "
+        "is committed than a job's highest price.",
     )
     grace_s = forms.IntegerField(label="Grace before a stop (s)", initial=600)
     carry_percent = forms.IntegerField(label="Carried over (% of what is left)", initial=0)

@@ -24,6 +24,7 @@ from scheduler.services.demo.marking import heads_now, note_before, note_made, r
 from scheduler.services.demo.ordering import claim_order, end_order, give_order_back
 from scheduler.services.demo.removing import remove_demo
 from scheduler.services.errors import Conflict
+from scheduler.services.timeline.wasted_days import sum_again
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,8 @@ def load(
             with_passwords=with_passwords,
         )
         note_made(mark, made.roots())
+        # Its past came day by day, while somebody may have summed days.
+        sum_again()
         end(made)
     return made
 

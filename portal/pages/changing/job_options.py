@@ -40,6 +40,7 @@ IN_PLACE: Mapping[str, str] = {
     "nodes": "nodes",
     "model": "gpu_model",
     "pool": "pool",
+    "price": "max_cost",
 }
 # Named in the row of their check; the others are behind a word.
 HOLDERS_AT_ONCE = 3

@@ -29,7 +29,8 @@ def start(request: HttpRequest) -> HttpResponseBase:
         offer = offer_for(viewer)
         try:
             text, name = _sent(request)
-            found = start_from(text, models=offer.models, chosen=offer.chosen(request))
+            own = (viewer.email, viewer.username)
+            found = start_from(text, models=offer.models, chosen=offer.chosen(request), own=own)
         except SpecInvalid as refused:
             problems = [f"The {one.field} {one.message}." for one in refused.problems]
         else:

@@ -12,6 +12,7 @@ from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.inbox import choices_of, grouped, muted_by, visible_notifications
+from scheduler.selectors.watching.watches import watched_by
 from scheduler.services.inbox import choose_kind, mark_read, mute, unmute
 
 PAGE_SIZE = 100
@@ -87,7 +88,7 @@ def notification_mute(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET", "POST")
 def notification_settings(request: HttpRequest) -> HttpResponseBase:
-    """For each kind: in the inbox, by mail; and the things that are muted."""
+    """For each kind: in the inbox, by mail; what is watched, and what is muted."""
     viewer = viewer_of(request)
     choices = choices_of(viewer)
     if request.method == "POST":
@@ -99,4 +100,5 @@ def notification_settings(request: HttpRequest) -> HttpResponseBase:
         messages.success(request, "Saved.")
         return redirect("notification_settings")
     context = {"choices": choices, "muted": leaf_of(request, muted_by(viewer), "page")}
+    context["watched"] = leaf_of(request, watched_by(viewer), "watched")
     return render(request, "inbox/settings.html", context)

@@ -90,6 +90,9 @@ def user_out(request: HttpRequest, username: str) -> HttpResponseBase:
             counted(left.cancelled, "job"),
         ]
         words = f"{person.get_full_name()} can no longer sign in. Ended: {', '.join(ended)}."
+        if left.schedules:
+            paused = counted(left.schedules, "schedule")
+            words += f" Paused: {paused}, which a lead of the team may take over."
         if left.refused:
             refused = counted(left.refused, "job")
             words += f" {refused} could not be cancelled just now; see the list of jobs."

@@ -49,6 +49,10 @@ NEXT_WORDS: Mapping[WaitReason, str] = {
         "It joins the line by itself when the budget has enough again: ask for more, or submit a "
         "shorter or smaller one."
     ),
+    WaitReason.MAX_COST_SHORT: (
+        "It joins the line by itself when GPUs cost less: give it a higher price, or let it ask "
+        "for fewer or cheaper ones."
+    ),
     WaitReason.APPROVAL_WAIT: "It joins the line when that is decided.",
 }
 BY_HAND = frozenset({WaitReason.HELD_BY_USER, WaitReason.HELD_BY_ADMIN})  # and released so

@@ -16,7 +16,7 @@ from portal.pages.listing.tails import tail_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.models import Session
 from scheduler.selectors.sessions import session_cards, visible_sessions
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES
 
 OPEN_SHOWN, ENDED_SHOWN = 30, 12
 
@@ -36,7 +36,8 @@ def session_list(request: HttpRequest) -> HttpResponseBase:
         return (mine.filter(pk__lt=before) if before else mine)[:most]
 
     ended = tail_of(request, read, size=ENDED_SHOWN)
-    is_open = list(every.exclude(job__state__in=FINAL_JOB_STATES))
+    # Said by the states that there are: an index has those jobs, few among all that ever were.
+    is_open = list(every.filter(job__state__in=LIVE_JOB_STATES | WAITING_JOB_STATES))
     own, others = (
         leaf_of(
             request,

@@ -16,6 +16,7 @@ from portal.pages.listing.columns import USUAL, Chosen
 from portal.pages.seconding import done_or_proposed
 from portal.pages.sets.grid import grid_picture, tasks_of_a_square
 from scheduler.models import BulkCancel
+from scheduler.selectors.people.watchers import own_watch
 from scheduler.selectors.sets import (
     SetView,
     get_set_in_full,
@@ -57,6 +58,8 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "reruns": found.reruns,
         "proposals": found.proposals,
         "waiters": found.waiters,
+        "watchers": [one.name for one in found.watchers],
+        "watch": own_watch(viewer, found.watchers),
         "alone_at_most": ALONE_AT_MOST,
         "takes_two": _takes_two(viewer, view),
         "unknown": unknown_parameters(request.GET, ("from", "part")),

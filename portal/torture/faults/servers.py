@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 
 import psycopg
 
-from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, WEB
+from portal.embedded.places import ROOT
+from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, WEB, python
 from portal.torture.faults.hand import Fault, Hand
 from portal.torture.yard import SECOND
 
@@ -23,6 +25,10 @@ PORTAL_POINTS = tuple(
     f"portal.{word}"
     for word in "submitted log-stored log-committed reports-taken reports-committed".split()
 )
+SCHEDULE_POINTS = ("schedules.submitted", "schedules.committed")
+# Starting included, on a machine where everything takes long.
+_RUSHES_FOR_S = 90.0
+_KILLED = -9
 
 
 def _kill(hand: Hand, program: str) -> str:
@@ -83,6 +89,29 @@ def kill_all_servers(hand: Hand) -> str:
     return "all servers" if any(hit) else ""
 
 
+def kill_at_a_due_time(hand: Hand) -> str:
+    """17: who carries a schedule out dies between the submit and its commit, or just after it."""
+    point = hand.dice.choice(SCHEDULE_POINTS)
+    return point if hand.order(point) else ""
+
+
+def rush_to_schedules(hand: Hand) -> str:
+    """10: beside the worker another program looks what is due, from three threads at once."""
+    words = hand.yard.under(python("-m", "portal.torture.faults.looking"))
+    try:
+        done = subprocess.run(
+            words,
+            cwd=ROOT,
+            env=dict(hand.yard.environment()),
+            capture_output=True,
+            timeout=_RUSHES_FOR_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "due times"
+    return "due times" if done.returncode in (0, _KILLED) else ""
+
+
 def stop_time(hand: Hand) -> str:
     """Nobody looks at the clock for a minute, divided: no scheduler, no worker, and nothing that
     wakes them; moments and waits come to their end meanwhile."""
@@ -110,6 +139,8 @@ FAULTS = (
     Fault("scheduler-kill", 11, kill_scheduler),
     Fault("scheduler-point", 11, kill_scheduler_at_a_point, "scheduler-point"),
     Fault("two-leaders", 10, lead_twice, "leader"),
+    Fault("schedule-point", 17, kill_at_a_due_time, "schedule-point"),
+    Fault("schedule-rush", 10, rush_to_schedules, "schedule-rush"),
     Fault("time-stopped", 11, stop_time, "leader"),
     Fault("clock-forward", 12, put_clocks_forward, "clock"),
     Fault("all-servers", 8, kill_all_servers, "servers"),

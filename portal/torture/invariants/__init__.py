@@ -1,4 +1,4 @@
-"""The invariants I1 to I33 and what fault 16 asks besides, pure functions over an `Evidence`.
+"""The invariants I1 to I36 and what fault 16 asks besides, pure functions over an `Evidence`.
 
 A function yields once for everything it looked at: an empty text where the invariant holds, else
 the words of a break. One that found nothing to look at has shown nothing, and is called so.
@@ -19,6 +19,7 @@ from portal.torture.invariants import (
     logs,
     neighbours,
     outside,
+    repeating,
 )
 from scheduler.invariants import attempts as stored
 from scheduler.invariants import promised
@@ -59,6 +60,9 @@ INVARIANTS: Mapping[str, Check] = {
     "I31": asked.waits_are_over,
     "I32": asked.idle_stops_are_told_before,
     "I33": chats.chats_are_told_once,
+    "I34": repeating.due_times_come_once,
+    "I35": repeating.jobs_take_turns,
+    "I36": outside.sessions_are_reached_again,
     "F16": neighbours.hostile_programs_harm_nobody,
 }
 

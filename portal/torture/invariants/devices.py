@@ -15,6 +15,7 @@ from scheduler.invariants.devices import (
 from scheduler.invariants.money import (
     holds_are_settled,
     is_meant,
+    prices_bound_what_is_held,
     quotas_count_what_is_held,
     times_held,
     what_is_held_is_charged,
@@ -125,6 +126,7 @@ def budgets_hold(evidence: Evidence) -> Iterator[str]:
             yield f"budget {budget['id']}: {used} of {budget[limit]} {limit}" if over else ""
             yield _overdrawn_before(evidence, budget, limit, f"spent_{measure}")
     yield from holds_are_settled(evidence)
+    yield from prices_bound_what_is_held(evidence)
 
 
 def _overdrawn_before(evidence: Evidence, budget: Row, limit: str, spent: str) -> str:

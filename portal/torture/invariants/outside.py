@@ -1,4 +1,5 @@
-"""What people and programs saw from outside: I13 to I15, I20, I23 to I25, I27, I28."""
+"""What people and programs saw from outside: I13 to I15, I20, I23 to I25, I27, I28,
+I36."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from portal.torture.history import Evidence
+from portal.torture.invariants.repeating import jobs_of_schedules
+from portal.torture.program import SESSION_IDLE_S
 from scheduler.invariants.attempts import (
     attempts_begin_inside_bookings,
     every_change_has_its_event,
@@ -24,6 +27,8 @@ _SEEN_S, _MOVED_S = 5.0, 30.0
 # Two cycles, on a machine where everything takes long.
 _LOOKED_AT_WITHIN_S = 60.0
 _TOLD_WITHIN_S = 10.0
+# Whoever looks at idle clocks, the grace of a stop and the log, on a machine where all takes long.
+_ENDS_WITHIN_S = 120.0
 
 
 def bookings_are_honoured(evidence: Evidence) -> Iterator[str]:
@@ -98,7 +103,8 @@ def _stepped_to(evidence: Evidence, booking: Row) -> Iterator[float]:
 
 
 def accepted_jobs_are_there(evidence: Evidence) -> Iterator[str]:
-    """I14: every number that was answered has its row; no row has no request."""
+    """I14: every number that was answered has its row; no row has no request,
+    but for those that schedules asked for."""
     rows = set(evidence.by_id("job"))
     accepted: set[int] = set()
     for submit in evidence.told("submit"):
@@ -112,7 +118,7 @@ def accepted_jobs_are_there(evidence: Evidence) -> Iterator[str]:
     keys = {row["job_id"]: row["key"] for row in evidence.rows("submitkey")}
     sets = {row["id"]: row["job_set_id"] for row in evidence.rows("job")}
     known_sets = {sets.get(job) for job in accepted} - {None}
-    for job in rows - accepted:
+    for job in rows - accepted - jobs_of_schedules(evidence):
         if sets.get(job) in known_sets or keys.get(job) in unheard:
             continue
         yield f"job {job} is there and nobody was told of it"
@@ -127,12 +133,14 @@ def one_key_one_job(evidence: Evidence) -> Iterator[str]:
             same = first == submit["jobs"]
             yield "" if same else f"key {submit['key']}: jobs {first} and {submit['jobs']}"
     names: dict[str, list[int]] = {}
+    again = jobs_of_schedules(evidence)
     for job in evidence.rows("job"):
         if job["array_index"] in (None, 0):
             names.setdefault(job["name"], []).append(job["id"])
-    # The harness gives every key a name of its own.
+    # The harness gives every key, and every schedule, a name of its own.
     for submit_name, jobs in names.items():
-        yield f"{submit_name} was made as jobs {jobs}" if len(jobs) > 1 else ""
+        is_double = len(jobs) > 1 and not again.issuperset(jobs)
+        yield f"{submit_name} was made as jobs {jobs}" if is_double else ""
 
 
 def every_move_has_its_event(evidence: Evidence) -> Iterator[str]:
@@ -240,3 +248,21 @@ def clocks_decide_nothing(evidence: Evidence) -> Iterator[str]:
         least_s = jobs[attempt["job_id"]]["time_limit_s"] - _BEGUN_WITHIN_S
         early = attempt["end_reason"] == "time_limit" and took_s < least_s
         yield f"attempt {attempt['id']} reached its limit after {took_s:.0f} s" if early else ""
+
+
+def sessions_are_reached_again(evidence: Evidence) -> Iterator[str]:
+    """I36: who works in a session comes in again, whatever was cut or killed meanwhile; or it is
+    over soon after nobody could, and says why."""
+    patience_s = evidence.rules["lost_after_s"] + SESSION_IDLE_S + _ENDS_WITHIN_S
+    jobs = evidence.by_id("job")
+    last = {said["job"]: said for said in evidence.told("reached")}
+    for number, said in last.items():
+        job = jobs.get(number)
+        if said["ok"] or job is None:
+            yield ""
+            continue
+        ended = job["ended_at"] and evidence.real(job["ended_at"])
+        went_on_s = (ended or evidence.rules["ended_at"]) - said["at"]
+        words = f"session {number} went on for {went_on_s:.0f} s and nobody came in"
+        untold = ended and not job["end_reason"]
+        yield words if went_on_s > patience_s else f"session {number} ended" if untold else ""

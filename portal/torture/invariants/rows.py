@@ -9,17 +9,18 @@ from scheduler.invariants import rows
 from scheduler.invariants.rows import Row
 
 OF_ACCOUNTS = ("team", "project", "apitoken")
-# Where bookings were, as `people/limits.py` lets the database note it.
-OF_HARNESS = ("torture_booked",)
+# Where bookings were and what came of due times, as `people/limits.py` lets the database note it.
+OF_HARNESS = ("torture_booked", "torture_run", "torture_due")
 TABLES = (
     *"job attempt placement allocation device node devicesegment usageentry jobevent".split(),
     *"nodeevent logchunk submitkey account quota budget budgethold budgettrueup booking".split(),
     *"outboundmail delivery dependency idlewarning notification waitingnews webhook".split(),
+    *"jobschedule jobschedulerun".split(),
     *OF_ACCOUNTS,
     *OF_HARNESS,
 )
 # Wide, and no invariant looks at them.
-LEFT_OUT = frozenset({"spec", "standing", "code_patch", "token_hash", "sealed"})
+LEFT_OUT = frozenset({"spec", "standing", "code_patch", "token_hash", "sealed", "document"})
 
 
 def source_of(table: str) -> str:

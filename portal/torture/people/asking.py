@@ -56,7 +56,8 @@ class Askers:
             line.execute(_RULE, ("pause" if seed % 2 else "stop", team, project))
 
     def rest(self, dice: random.Random) -> None:
-        """A job that does nothing; paused it is resumed once, and cancelled then."""
+        """A job that does nothing; paused it is resumed once, and cancelled then, or when that took
+        too long: nodes that it ran on may have been lost."""
         key = f"r-{dice.getrandbits(48):012x}"
         jobs = self.door.submit(key, resting_job(random.Random(key), self.witness, key))
         self.door.spare(jobs)
@@ -72,6 +73,9 @@ class Askers:
                 elif state == JobState.HELD:
                     with self.door.api(_OWNER) as api:
                         was_resumed = api.post(f"/jobs/{jobs[0]}/resume/").status_code == 200
+        else:
+            with suppress(httpx.HTTPError, IndexError):
+                self.door.cancel(jobs[0])
         self.over.wait(_NEXT_S)
 
     def _state(self, job: int) -> str:

@@ -1,8 +1,8 @@
 """Those who use the portal meanwhile: submit, cancel, look where they may not.
 
 Others ask beforehand (`asking.py`), have pages open (`listening.py`), plan ahead (`planning.py`),
-are told by a webhook and a chat (`receiving.py`), take rights away (`revoking.py`), work in
-sessions (`visiting.py`).
+are told by a webhook and a chat (`receiving.py`), have jobs come again (`repeating.py`), take
+rights away (`revoking.py`), work in sessions (`visiting.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from portal.torture.people.budgets import Treasurer
 from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
 from portal.torture.people.receiving import Receiver
+from portal.torture.people.repeating import Repeaters
 from portal.torture.people.revoking import Revokers
 from portal.torture.people.visiting import Visitors
 from portal.torture.program import HOSTILE, NEED_GROUPS, NEED_USERS, draw_job, hostile_job
@@ -72,12 +73,13 @@ class Crowd:
         self.listeners = Listeners(yard, diary, over, self.jobs)
         self.visitors = Visitors(yard, diary, witness, self, over)
         self.askers = Askers(yard, diary, witness, self, over)
+        self.repeaters = Repeaters(yard, diary, witness, self.api, over, self.jobs)
         self.receivers: list[Receiver] = []
         self.treasurer: Treasurer | None = None
         # False: only those who submit and cancel are here.
         self.is_whole = True
         # Long enough for somebody to rest. And what a planted bug asks for where it is not whole.
-        self.is_long = self.joins = self.is_told = False
+        self.is_long = self.joins = self.repeats = self.is_told = False
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -87,6 +89,8 @@ class Crowd:
             self._have_told()
         if self.is_whole or self.joins:
             works += [self.askers.join]
+        if self.is_whole or self.repeats:
+            works += [self.repeaters.repeat]
         if self.is_whole:
             self.planners.begin()
             works += [self._misbehave, self._peek, self.planners.book, self.planners.ask]
@@ -114,6 +118,8 @@ class Crowd:
         """Wait until all have gone home."""
         for thread in self._threads:
             thread.join(_TRIES_S * 2)
+        if self.is_whole or self.repeats:
+            self.repeaters.end()
         with suppress(httpx.HTTPError):
             self.planners.give_all_back()
 

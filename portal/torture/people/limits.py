@@ -27,6 +27,32 @@ _BOOKED = (
     "ON scheduler_booking DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
     "EXECUTE FUNCTION torture_note_booked()",
 )
+# What came of each due time, with its schedule as it was then, and each move of a next due time; by
+# the transaction (`inside`) and as it was committed. A schedule that is deleted takes its rows with
+# it, and these stay.
+_REPEATED = (
+    "CREATE TABLE torture_run (id bigserial PRIMARY KEY, schedule_id bigint, due_at timestamptz, "
+    "by_hand boolean, at timestamptz, outcome text, job_id bigint, said text, overlap text, "
+    "most_open int, late_within_s int, inside bigint, "
+    "noted_at timestamptz DEFAULT clock_timestamp())",
+    """CREATE FUNCTION torture_note_run() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO torture_run (schedule_id, due_at, by_hand, at, outcome, job_id, said, overlap,
+    most_open, late_within_s, inside) SELECT NEW.schedule_id, NEW.due_at, NEW.by_hand, NEW.at,
+    NEW.outcome, NEW.job_id, NEW.said, overlap, most_open, late_within_s, txid_current()
+    FROM scheduler_jobschedule WHERE id = NEW.schedule_id; RETURN NULL; END $$""",
+    "CREATE CONSTRAINT TRIGGER torture_run AFTER INSERT ON scheduler_jobschedulerun "
+    "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION torture_note_run()",
+    "CREATE TABLE torture_due (id bigserial PRIMARY KEY, schedule_id bigint, was timestamptz, "
+    "next timestamptz, version_was int, version int, paused_at timestamptz, "
+    "counted_from timestamptz, inside bigint, noted_at timestamptz DEFAULT clock_timestamp())",
+    """CREATE FUNCTION torture_note_due() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF OLD.next_due_at IS DISTINCT FROM NEW.next_due_at THEN
+    INSERT INTO torture_due (schedule_id, was, next, version_was, version, paused_at, counted_from,
+    inside) VALUES (NEW.id, OLD.next_due_at, NEW.next_due_at, OLD.version, NEW.version,
+    NEW.paused_at, NEW.counted_from, txid_current()); END IF; RETURN NULL; END $$""",
+    "CREATE CONSTRAINT TRIGGER torture_due AFTER UPDATE ON scheduler_jobschedule "
+    "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION torture_note_due()",
+)
 
 
 def prepare(yard: Yard, seed: int, sql: Sequence[str] = ()) -> Treasurer:
@@ -43,6 +69,6 @@ def prepare(yard: Yard, seed: int, sql: Sequence[str] = ()) -> Treasurer:
             api.post("/rules/quotas/", json=quota).raise_for_status()
     treasurer.begin()
     with psycopg.connect(yard.database, autocommit=True) as line:
-        for statement in (*_BOOKED, *sql):
+        for statement in (*_BOOKED, *_REPEATED, *sql):
             line.execute(statement)
     return treasurer

@@ -32,6 +32,8 @@ _ANSWERS_WITHIN_S = 15.0
 _ENDS_WITHIN_S = SESSION_IDLE_S + 45.0
 # Well after the time that the end of a session may take to be heard of.
 _TRIED_AFTER_S = 12.0
+# How often somebody who does not come in again tries, each time for `_ANSWERS_WITHIN_S`.
+_TRIES = 3
 
 
 class Door(Protocol):
@@ -76,6 +78,10 @@ class Visitors:
             # Whoever comes back finds what was left; the second line stays open.
             for again in (False, True):
                 line = talk(job, browser)
+                for _ in range(_TRIES if again else 0):
+                    if line is not None or self._is_over(job):
+                        break
+                    line = talk(job, browser)
                 self.diary.note("reached", job=job, app=app, ok=line is not None, again=again)
                 if line is not None:
                     lines.callback(line.close)
@@ -99,6 +105,12 @@ class Visitors:
                 time.sleep(0.4)
         return False
 
+    def _is_over(self, job: int) -> bool:
+        """Whether there is nothing to come back to any more; not, where nobody can say."""
+        with suppress(httpx.HTTPError):
+            return not self._is_in(job, {JobState.RUNNING}, 0.5)
+        return False
+
     def _come_in(self, job: int, browser: httpx.Client) -> None:
         """A ticket, used and used again."""
         with self.door.api(_OWNER) as api:
@@ -112,10 +124,11 @@ class Visitors:
         """The page, which says whose it is; None: not reached in time."""
         until = time.monotonic() + _ANSWERS_WITHIN_S
         while time.monotonic() < until:
-            reply = browser.get(f"/s/{job}/")
-            if reply.status_code == 200:
-                self.diary.note("answered", job=job, by=int(reply.text))
-                return Line(None)
+            with suppress(httpx.HTTPError):
+                reply = browser.get(f"/s/{job}/")
+                if reply.status_code == 200:
+                    self.diary.note("answered", job=job, by=int(reply.text))
+                    return Line(None)
             time.sleep(0.4)
         return None
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from portal.torture.plants.asked import ASKED
 from portal.torture.plants.kinds import Plant
 from portal.torture.plants.machinery import MACHINERY
+from portal.torture.plants.repeating import REPEATING
 
-PLANTS: Mapping[str, Plant] = {**MACHINERY, **ASKED}
+PLANTS: Mapping[str, Plant] = {**MACHINERY, **ASKED, **REPEATING}
 
 __all__ = ["PLANTS", "Plant"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scheduler.states import Trouble
-from scheduler.wire.messages import DeviceFacts, DeviceSample
+from scheduler.wire.messages import DeviceFacts
+from scheduler.wire.readings import DeviceSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from scheduler.agent.gpus.links import link_groups
 from scheduler.agent.gpus.mig import Instance, access_files, instances_of, is_in_mig_mode
 from scheduler.agent.gpus.signs import Signs, text
 from scheduler.states import Trouble
-from scheduler.wire.messages import DeviceFacts, DeviceSample
+from scheduler.wire.messages import DeviceFacts
+from scheduler.wire.readings import DeviceSample
 
 _MIB = 1024 * 1024
 
@@ -136,6 +137,7 @@ class NvmlGpus:
 
     def _read(self, uuid: str, device: Any, holder: Holding | None) -> DeviceSample:
         nvml = self._nvml
+        by_heat, by_power = self._signs.slowed(device)
         return DeviceSample(
             uuid=uuid,
             at=time.time(),
@@ -146,6 +148,8 @@ class NvmlGpus:
                 self._supported(nvml.nvmlDeviceGetTemperature, device, nvml.NVML_TEMPERATURE_GPU)
             ),
             fence=holder.fence if holder else None,
+            slowed_by_heat=by_heat,
+            slowed_by_power=by_power,
         )
 
     def _use(self, device: Any) -> float | None:

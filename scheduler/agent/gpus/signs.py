@@ -90,6 +90,16 @@ class Signs:
         if (reasons or 0) & nvml.nvmlClocksEventReasonHwThermalSlowdown:
             yield Fault(uuid, Trouble.HOT, f"{degrees} C, and its hardware slows it down")
 
+    def slowed(self, device: Any) -> tuple[bool | None, bool | None]:
+        """Whether heat, and whether the limit of its power, slows it down now; None: untold."""
+        nvml = self._nvml
+        # As drivers before 535 call it.
+        for question in ("EventReasons", "ThrottleReasons"):
+            told = self._ask(getattr(nvml, f"nvmlDeviceGetCurrentClocks{question}"), device)
+            if told is not None:
+                return bool(told & _heat(nvml)), bool(told & _power(nvml))
+        return None, None
+
     def left_behind(self, uuid: str, device: Any) -> Iterator[Fault]:
         """What is on a device, or an instance, that no job holds: processes, else memory.
 
@@ -126,6 +136,17 @@ class Signs:
         with suppress(self._nvml.NVMLError):
             return question(*arguments)
         return None
+
+
+def _heat(nvml: Any) -> int:
+    hardware: int = nvml.nvmlClocksEventReasonHwThermalSlowdown
+    return hardware | int(nvml.nvmlClocksEventReasonSwThermalSlowdown)
+
+
+def _power(nvml: Any) -> int:
+    """Its own limit, or the brake of what feeds it."""
+    brake: int = nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown
+    return brake | int(nvml.nvmlClocksEventReasonSwPowerCap)
 
 
 def _comm(pid: int) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
 from scheduler.agent.gpus.mig import mig_model, part_of
 from scheduler.states import Trouble, trouble_of
-from scheduler.wire.messages import DeviceFacts, DeviceSample
+from scheduler.wire.messages import DeviceFacts
+from scheduler.wire.readings import DeviceSample
 
 _AMBIENT_C = 31.0
 _WARMING_S = 40.0
@@ -64,13 +65,14 @@ class SimulatedGpus:
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
         """What the file of simulated faults says, `{"0": {"kind": "hot", "detail": "95 C"}}`.
 
-        Memory that leaked, `{"0": {"leaked_mib": 2048}}`, is one once nobody holds the card.
+        Memory that leaked, `{"0": {"leaked_mib": 2048}}`, is one once nobody holds the card. What
+        slows a card down, `{"0": {"slowed_by": "heat"}}` or `"power"`, is none.
         """
         told = _told(self._fault_file)
         found = []
         for facts in self._facts:
             fault = told.get(str(facts.index))
-            if fault is None or facts.parent:
+            if fault is None or facts.parent or fault.keys() == {"slowed_by"}:
                 continue
             kind, words = trouble_of(fault.get("kind", "")), fault.get("detail", "")
             if leaked_mib := fault.get("leaked_mib"):
@@ -96,7 +98,8 @@ class SimulatedGpus:
             load = min(1.0, holder.busy_cores) * (0.94 + 0.05 * math.sin(now / 7 + facts.index))
             warmth = 1 - math.exp(-holder.held_s / _WARMING_S)
         used = 0.005 + (0.1 + 0.55 * warmth if holder else 0.0)
-        leaked = told.get(str(facts.index), {}).get("leaked_mib", 0)
+        mine = told.get(str(facts.index), {})
+        leaked, slowed_by = mine.get("leaked_mib", 0), mine.get("slowed_by")
         return DeviceSample(
             uuid=facts.uuid,
             at=now,
@@ -105,6 +108,8 @@ class SimulatedGpus:
             power_watts=round(self._board_watts * (0.1 + 0.8 * load), 1),
             temperature_c=round(_AMBIENT_C + 38 * load * warmth, 1),
             fence=holder.fence if holder else None,
+            slowed_by_heat=slowed_by == "heat",
+            slowed_by_power=slowed_by == "power",
         )
 
 

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from scheduler.wire.messages import HostFacts, HostSample
+from scheduler.wire.messages import HostFacts
+from scheduler.wire.readings import HostSample
 
 _MIB = 1024 * 1024
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scheduler.agent.gpus import Gpus, Holding
 from scheduler.agent.node.host import sample_host
-from scheduler.wire.messages import DeviceSample, HostSample
+from scheduler.wire.readings import DeviceSample, HostSample
 
 _KEPT = 4000
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scheduler.engine.asking.pricing import paid_price
 from scheduler.engine.cycle import Known, plan_cycle
 from scheduler.engine.explaining.words import span_words
 from scheduler.engine.plan import Plan
@@ -47,8 +48,8 @@ class Edit:
 class Option:
     """A change that was tried and helps. `start_s` is now if `starts_now`, else the p50 forecast.
 
-    `kind` is limit, gpus, nodes, model, place, alone, labels or pool; `fields` the values it has
-    then.
+    `kind` is limit, gpus, nodes, model, place, alone, labels, price or pool; `fields` the values it
+    has then.
     """
 
     kind: str
@@ -175,6 +176,8 @@ def _edits(snapshot: Snapshot, row: int, elsewhere: Sequence[tuple[int, int]]) -
     yield from _smaller(snapshot, row)
     yield from _other_models(snapshot, row)
     yield from _less_firm(snapshot, row)
+    if (most := paid_price(snapshot, row)) is not None:
+        yield Edit("price", "with a highest price that its budgets pay for", {"most_cost": most})
     others = [place for place in elsewhere if place[0] != snapshot.waiting.pool[row]]
     in_pools = [_in_pool(snapshot, row, pool, queue) for pool, queue in others]
     yield from _roomiest(snapshot, row, in_pools)

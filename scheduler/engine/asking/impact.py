@@ -135,6 +135,14 @@ def with_most(
     return _with_jobs(snapshot, smaller)
 
 
+def with_cost(snapshot: Snapshot, job: int, most_cost: float) -> Snapshot:
+    """The cluster as it is if so much were left of the waiting job's highest price, infinite for
+    none."""
+    waiting = snapshot.waiting
+    most = np.where(waiting.id == job, most_cost, waiting.most_cost)
+    return replace(snapshot, waiting=replace(waiting, most_cost=floats(most)))
+
+
 def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
     """The cluster as it is if the waiting job were of this tier."""
     waiting = snapshot.waiting

@@ -5,10 +5,9 @@ Their facts name no queue: jobs of several queues that ask for the same GPUs sha
 
 from __future__ import annotations
 
-import numpy as np
-
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import need_words
+from scheduler.engine.sharing.purse import Bounds
 from scheduler.engine.sharing.quota import Refusal
 from scheduler.engine.snapshot import Flags, flags
 from scheduler.states import WaitReason
@@ -19,12 +18,13 @@ def find_over_budget(case: Case) -> list[Finding] | None:
     gate = case.gate
     if gate is None or not gate.has_budgets:
         return None
-    limits_s = case.board.snapshot.waiting.time_limit_s[case.rows]
-    found = []
-    for limit_s in np.unique(limits_s).tolist():
-        refusal = gate.over_budget(case.request, _account(case), limit_s)
+    waiting, found = case.board.snapshot.waiting, []
+    limits_s, most = waiting.time_limit_s[case.rows], waiting.most_cost[case.rows]
+    for limit_s, cost in sorted(set(zip(limits_s.tolist(), most.tolist(), strict=True))):
+        refusal = gate.over_budget(case.request, _account(case), Bounds(limit_s, cost))
         if refusal is not None:
-            found.append(_finding(case, refusal, flags(limits_s == limit_s)))
+            concerns = flags((limits_s == limit_s) & (most == cost))
+            found.append(_finding(case, refusal, concerns))
     return found
 
 

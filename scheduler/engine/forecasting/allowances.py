@@ -61,6 +61,10 @@ class Allowance:
         self._debt += left
         self._give_back(end_s, need)
 
+    def left(self) -> Supply:
+        """When how much of it is free after those laid out, in order."""
+        return tuple(self._lots)
+
     def _give_back(self, when_s: float, much: int) -> None:
         paid = min(self._debt, much)
         self._debt -= paid

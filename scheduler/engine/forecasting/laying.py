@@ -18,8 +18,8 @@ Asked: TypeAlias = tuple[int, int, int, float, float, int, int, Terms]
 Free: TypeAlias = tuple[tuple[int, ...], bytes]
 # Begins and ends of the spans in which nodes are kept from a job, as bytes.
 Spans: TypeAlias = tuple[bytes, bytes]
-# Starts; by line when devices are free on average after that, and how many ever are.
-LaidOut: TypeAlias = tuple[tuple[float, ...], tuple[tuple[float, int], ...]]
+# Starts; by line and by supply what is left for those behind.
+LaidOut: TypeAlias = tuple[tuple[float, ...], tuple[Supply, ...], tuple[Supply, ...]]
 
 
 @lru_cache(maxsize=16)
@@ -57,7 +57,11 @@ def lay_out(
         if start_s < np.inf:
             for row, need in dict.fromkeys(term for each in terms for term in each):
                 limits[row].take(need, start_s, start_s + run_s)
-    return tuple(starts_s), tuple(line.mean_free_s() for line in laid)
+    return (
+        tuple(starts_s),
+        tuple(line.left() for line in laid),
+        tuple(limit.left() for limit in limits),
+    )
 
 
 def _allowed_s(limits: list[Allowance], terms: Terms) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,16 +52,20 @@ NOTHING_KEPT = Kept.of(0, ())
 
 def _together(ready_s: Floats, nodes: int, kept: Kept, stay_s: float) -> tuple[Ints, float]:
     """So many nodes that a job can have at once the soonest, and when; infinite for never."""
-    chosen = ints(np.argpartition(ready_s, nodes - 1)[:nodes])
-    start_s = float(ready_s[chosen].max())
+    chosen, start_s = _soonest(ready_s, nodes)
     while start_s < np.inf and len(kept.from_s):
         # Who waits for the last of them may meet what is kept of the others.
-        ready_s = kept.past(np.maximum(ready_s, start_s), stay_s)
-        chosen = ints(np.argpartition(ready_s, nodes - 1)[:nodes])
-        if (later_s := float(ready_s[chosen].max())) == start_s:
+        chosen, later_s = _soonest(kept.past(np.maximum(ready_s, start_s), stay_s), nodes)
+        if later_s == start_s:
             break
         start_s = later_s
     return chosen, start_s
+
+
+def _soonest(ready_s: Floats, nodes: int) -> tuple[Ints, float]:
+    """So many nodes, the last of which is ready the soonest, and when."""
+    chosen = ready_s.argpartition(nodes - 1)[:nodes]
+    return chosen, float(ready_s[chosen[-1]])
 
 
 class Line:
@@ -73,7 +79,6 @@ class Line:
 
     def __init__(self, free_s: Floats) -> None:
         self.free_s = np.sort(free_s, axis=1)
-        self._at = np.arange(self.free_s.shape[1]) if free_s.size else np.zeros(0, dtype=np.int64)
         self._holes = 0
         self._hole_node: Ints = ints(np.zeros(MOST_HOLES))
         self._hole_gpus: Ints = ints(np.zeros(MOST_HOLES))
@@ -104,7 +109,7 @@ class Line:
             start_s = float(ready_s.min())
             equal = np.flatnonzero(ready_s == start_s)
             # The tightest of equals: where the next device is free last.
-            following = self.free_s[equal, min(gpus, len(self._at) - 1)]
+            following = self.free_s[equal, min(gpus, self.free_s.shape[1] - 1)]
             chosen = equal[following.argmax(keepdims=True)]
             hole, begin_s = self._find_hole(gpus, run_s, from_s, start_s, kept, stay_s)
             if hole >= 0:
@@ -113,22 +118,25 @@ class Line:
             self._take(chosen, gpus, start_s, start_s + run_s)
         return start_s
 
-    def mean_free_s(self) -> tuple[float, int]:
-        """When its devices become free on average, and how many ever do."""
-        counted = self.free_s[np.isfinite(self.free_s)]
-        return (float(counted.mean()), len(counted)) if len(counted) else (float("inf"), 0)
+    def left(self) -> tuple[tuple[float, int], ...]:
+        """When how many of its devices are free after those laid out, in order."""
+        when_s, count = np.unique(self.free_s[np.isfinite(self.free_s)], return_counts=True)
+        return tuple(zip(when_s.tolist(), count.tolist(), strict=True))
 
     def _take(self, chosen: Ints, gpus: int, start_s: float, end_s: float) -> None:
-        rows = self.free_s[chosen]
-        last = (rows <= start_s).sum(axis=1)
-        # The devices that became free last, so that those that idle stay together.
-        taken = (self._at >= (last - gpus)[:, None]) & (self._at < last[:, None])
-        if self._holes < MOST_HOLES:
-            for at in np.flatnonzero((taken & (rows < start_s)).any(axis=1)).tolist():
-                since_s, count = np.unique(rows[at, taken[at]], return_counts=True)
-                for hole_s, devices in zip(since_s.tolist(), count.tolist(), strict=True):
-                    self._add_hole(int(chosen[at]), devices, hole_s, start_s)
-        self.free_s[chosen] = np.sort(np.where(taken, end_s, rows), axis=1)
+        # Row by row: for the few nodes of most gangs that is less work than one look at an array.
+        rows = self.free_s[chosen].tolist()
+        for node, row in zip(chosen.tolist(), rows, strict=True):
+            last = bisect_right(row, start_s)
+            # The devices that became free last, so that those that idle stay together.
+            taken = row[last - gpus : last]
+            if taken[0] < start_s:
+                for since_s, devices in Counter(taken).items():
+                    self._add_hole(node, devices, since_s, start_s)
+            del row[last - gpus : last]
+            at = bisect_right(row, end_s)
+            row[at:at] = [end_s] * gpus
+        self.free_s[chosen] = rows
 
     def _add_hole(self, node: int, gpus: int, from_s: float, to_s: float) -> None:
         if self._holes < MOST_HOLES and gpus and from_s < to_s:

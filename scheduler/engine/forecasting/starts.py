@@ -9,7 +9,8 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Seeker
-from scheduler.engine.forecasting.allowances import NO_TERMS, Allowances
+from scheduler.engine.forecasting.allowances import NO_TERMS, Allowance, Allowances, Supply, Terms
+from scheduler.engine.forecasting.behind import allowed_by_terms, ready_s
 from scheduler.engine.forecasting.laying import Asked, LaidOut, Spans, lay_out
 from scheduler.engine.forecasting.line import Kept
 from scheduler.engine.freeing import ready_times
@@ -47,8 +48,7 @@ FORECAST_REASONS = frozenset(
 LIMIT_REASONS = frozenset(
     {WaitReason.QUOTA_HARD, WaitReason.QUOTA_BORROW_LIMIT, WaitReason.LICENCE_WAIT}
 )
-# So many jobs of a pool are laid out one by one. Of the others those that wait for room are told by
-# the GPU time ahead of them.
+# So many jobs of a pool are laid out one by one; the others are told by what is ahead of them.
 LAID_OUT = 400
 
 
@@ -169,14 +169,46 @@ class _Lines:
             run_s = floats(np.where(np.isfinite(waiting.learnt_s[rows]), learnt_s, run_s))
         starts_s = floats(np.full(len(rows), np.inf))
         is_laid = count_ahead(self._pools) < LAID_OUT
-        starts_s[is_laid], by_line = self._laid_out(ints(np.flatnonzero(is_laid)), run_s)
-        is_rest = ~is_laid & self._lined.is_for_room
-        for pool, (mean_s, capacity) in zip(self._nodes, by_line, strict=True):
-            at = np.flatnonzero(is_rest & (self._pools == pool))
-            work_s = (gpus_of(waiting)[rows] * run_s)[at]
-            ahead_s = np.cumsum(work_s) - work_s if np.isfinite(work_s).all() else np.inf
-            starts_s[at] = mean_s + ahead_s / max(1, capacity)
+        starts_s[is_laid], by_line, by_supply = self._laid_out(ints(np.flatnonzero(is_laid)), run_s)
+        if not is_laid.all():
+            rest = ints(np.flatnonzero(~is_laid))
+            starts_s[rest] = self._behind(rest, run_s[rest], by_line, by_supply)
         return starts_s
+
+    def _behind(
+        self, at: Ints, run_s: Floats, by_line: Sequence[Supply], by_supply: Sequence[Supply]
+    ) -> Floats:
+        """Of those at these places, which are not laid out.
+
+        Who waits for a limit takes no device before those who wait for room: nobody could say when.
+        """
+        rows = self._lined.rows[at]
+        gpus = gpus_of(self._board.snapshot.waiting)[rows]
+        is_asking = gpus > 0
+        takes = ints(gpus * self._lined.is_for_room[at])
+        starts_s = floats(np.full(len(rows), np.inf))
+        for pool, left in zip(self._nodes, by_line, strict=True):
+            mine = np.flatnonzero((self._pools[at] == pool) & is_asking)
+            asked = ints(gpus[mine]), ints(takes[mine]), floats(run_s[mine])
+            starts_s[mine] = ready_s(left, *asked)
+        if self._allowances is None:
+            return starts_s
+        kinds, kind = self._kinds(rows, self._allowances)
+        new = self._allowances.supplies[len(by_supply) :]
+        free = [*by_supply, *(Allowance(supply).left() for supply in new)]
+        return floats(np.maximum(starts_s, allowed_by_terms(kind, kinds, run_s, free)))
+
+    def _kinds(self, rows: Ints, allowances: Allowances) -> tuple[list[Terms], Ints]:
+        """The terms of each kind of job, and by job its kind: the same class and account."""
+        classes, accounts = self._lined.classes, self._board.snapshot.waiting.account[rows]
+        pairs = np.stack([classes.of_job[rows], accounts])
+        kinds, kind = np.unique(pairs, axis=1, return_inverse=True)
+        columns = (row.tolist() for row in kinds)
+        terms = [
+            allowances.terms(classes.requests[row], account)
+            for row, account in zip(*columns, strict=True)
+        ]
+        return terms, ints(kind.ravel())
 
     def _laid_out(self, at: Ints, run_s: Floats) -> LaidOut:
         """Of those at these places."""

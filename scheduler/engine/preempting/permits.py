@@ -9,9 +9,12 @@ import numpy as np
 
 from scheduler.engine.preempting.leaving import without
 from scheduler.engine.shaping.sizes import with_nodes
-from scheduler.engine.sharing.purse import worst_case_s
+from scheduler.engine.sharing.purse import Bounds, bounds_of
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import NONE, Classes, Ints, Request, Snapshot, Waiting, classes_of
+
+# Of who has its budget already.
+_NOTHING = Bounds(0)
 
 
 class Permits:
@@ -29,7 +32,7 @@ class Permits:
     ) -> None:
         self._gate = Gate(snapshot)
         self._account: list[int] = jobs.account.tolist()
-        self._limit_s: list[int] = jobs.time_limit_s.tolist()
+        self._jobs = jobs
         self._nodes: list[int] = jobs.nodes.tolist()
         self._classes = classes
         self._first_running = first_running
@@ -43,16 +46,17 @@ class Permits:
         if is_new:
             request = with_nodes(request, self._nodes[row])
         if row in self.above:
-            _foresee(self._gate, request, account, 0)
+            _foresee(self._gate, request, account, _NOTHING)
             return True
         if (account, request) in self._closed:
             return False
         if self._gate.bars(request, account):
             self._closed.add((account, request))
             return False
-        if is_new and not self._gate.is_paid(request, account, self._limit_s[row]):
+        bounds = bounds_of(self._jobs, row) if is_new else _NOTHING
+        if is_new and not self._gate.is_paid(request, account, bounds):
             return False
-        _foresee(self._gate, request, account, self._limit_s[row] if is_new else 0)
+        _foresee(self._gate, request, account, bounds)
         return True
 
 
@@ -91,20 +95,20 @@ def as_allowed(jobs: Waiting, snapshot: Snapshot, classes: Classes, first_runnin
         return jobs
     fixed = without(snapshot, set(jobs.id[first_running:].tolist()))
     gates, nodes = (Gate(snapshot), Gate(fixed)), jobs.nodes.copy()
-    known = dict[tuple[int, int, int], int]()
+    known = dict[tuple[int, int, Bounds], int]()
     for row in rows:
-        account, limit_s = int(jobs.account[row]), int(jobs.time_limit_s[row])
-        asked = account, int(classes.of_job[row]), limit_s
+        account, bounds = int(jobs.account[row]), bounds_of(jobs, row)
+        asked = account, int(classes.of_job[row]), bounds
         if asked not in known:
             request = classes.requests[asked[1]]
-            may = [gate for gate in gates if _may_start(gate, request, account, limit_s)]
-            known[asked] = may[0].sized(request, account, limit_s).nodes if may else request.nodes
+            may = [gate for gate in gates if _may_start(gate, request, account, bounds)]
+            known[asked] = may[0].sized(request, account, bounds).nodes if may else request.nodes
         nodes[row] = known[asked]
     return replace(jobs, nodes=nodes)
 
 
-def _may_start(gate: Gate, request: Request, account: int, limit_s: int) -> bool:
-    return not gate.bars(request, account) and gate.is_paid(request, account, limit_s)
+def _may_start(gate: Gate, request: Request, account: int, bounds: Bounds) -> bool:
+    return not gate.bars(request, account) and gate.is_paid(request, account, bounds)
 
 
 def refused(snapshot: Snapshot, placed: Sequence[tuple[int, Ints]]) -> set[int]:
@@ -116,21 +120,21 @@ def refused(snapshot: Snapshot, placed: Sequence[tuple[int, Ints]]) -> set[int]:
     classes = classes_of(waiting)
     for row, nodes in placed:
         request = with_nodes(classes.requests[int(classes.of_job[row])], len(nodes))
-        account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
-        if _may_start(gate, request, account, limit_s):
-            _foresee(gate, request, account, limit_s)
+        account, bounds = int(waiting.account[row]), bounds_of(waiting, row)
+        if _may_start(gate, request, account, bounds):
+            _foresee(gate, request, account, bounds)
         else:
             found.add(row)
     return found
 
 
-def _foresee(gate: Gate, request: Request, account: int, time_limit_s: int) -> None:
+def _foresee(gate: Gate, request: Request, account: int, bounds: Bounds) -> None:
     """Count a job before its devices are chosen: under every limit that it may fall under, but for
     a model of which there is too little: it will be on others."""
     if gate.is_open or account == NONE:
         return
     milli = gate.least_milli(request)
-    gate.purse.reserve(account, worst_case_s(milli, time_limit_s), request)
+    gate.purse.reserve(account, milli, bounds, request)
     for row in gate.tree.way_up(account):
         gate.running[row] += 1
     for scope, cohorts in gate.concerned(request):

@@ -31,6 +31,7 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop, stop_price
 from scheduler.engine.shaping.nodes import holds_shape, take_nodes
 from scheduler.engine.shaping.sizes import least_size, sizes_of
+from scheduler.engine.sharing.purse import bounds_of
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
@@ -183,8 +184,8 @@ class Elastic:
             if best is None:
                 continue
             gain, nodes = best
-            account, limit_s = int(self.jobs.account[row]), int(self.jobs.time_limit_s[row])
-            gate.grow(request, account, int(self.size[row]), len(nodes), limit_s)
+            account, bounds = int(self.jobs.account[row]), bounds_of(self.jobs, row)
+            gate.grow(request, account, int(self.size[row]), len(nodes), bounds)
             taken[np.setdiff1d(nodes, mine)] = True
             found.append(self.resize(row, nodes, gain_gpu_s=gain))
         return found
@@ -197,7 +198,7 @@ class Elastic:
         `rows`: nodes it could have, its own first; it keeps all of those.
         """
         now, left_s = int(self.size[row]), float(self.jobs.remaining_s[row])
-        account, limit_s = int(self.jobs.account[row]), int(self.jobs.time_limit_s[row])
+        account, bounds = int(self.jobs.account[row]), bounds_of(self.jobs, row)
         best: tuple[float, Ints] | None = None
         for size in sizes_of(self.board.snapshot, request, len(rows)):
             if size <= now or not np.isfinite(left_s):
@@ -206,7 +207,7 @@ class Elastic:
             net = (gain_s - cost_s) * max(1, request.gpus)
             if net <= (best[0] if best else 0.0):
                 continue
-            if not gate.may_grow(request, account, now, size, limit_s):
+            if not gate.may_grow(request, account, now, size, bounds):
                 continue
             sized = replace(request, nodes=size, nodes_min=0, sizes=NONE)
             nodes = take_nodes(self.board.snapshot, sized, rows, lambda _, among: among)

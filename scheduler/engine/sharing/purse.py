@@ -17,11 +17,27 @@ from scheduler.engine.snapshot import (
     Ints,
     Request,
     Snapshot,
+    Waiting,
     flags,
     floats,
 )
+from scheduler.states import PRICED_WORDS
 
 _S_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """For how long a job holds its GPUs at most, and what that costs at most: what is left of its
+    highest price, in the snapshot's units of money."""
+
+    limit_s: float
+    most_cost: float = np.inf
+
+
+def bounds_of(jobs: Waiting, row: int) -> Bounds:
+    """Of the job in this row."""
+    return Bounds(int(jobs.time_limit_s[row]), float(jobs.most_cost[row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,53 +92,65 @@ class Purse:
             self._price_of[asked] = float(prices[fitting].max(initial=0.0))
         return self._price_of[asked]
 
-    def pays(self, account: int, cost_s: float, request: Request) -> bool:
-        """Whether the account and all above it have so many GPU-seconds left."""
+    def pays(self, account: int, milli: int, bounds: Bounds, request: Request) -> bool:
+        """Whether the account and all above it have left what so many milli-GPU take at worst."""
         if not self.has_budgets:
             return True
-        return bool(
-            self.pay_for(account, np.asarray([cost_s]), np.asarray([self.price(request, account)]))[
-                0
-            ]
-        )
+        cost_s = floats([worst_case_s(milli, bounds.limit_s)])
+        price, most = floats([self.price(request, account)]), floats([bounds.most_cost])
+        return bool(self.pay_for(account, cost_s, price, most)[0])
 
-    def pay_for(self, account: int, cost_s: Floats, price: Floats) -> Flags:
-        """For each of these costs in GPU-seconds, at a price each, whether it is paid for."""
+    def pay_for(self, account: int, cost_s: Floats, price: Floats, most: Floats) -> Flags:
+        """For each of these costs in GPU-seconds, at a price each and `most` of money, whether it
+        is paid for."""
         way_up = list(self._tree.way_up(account))
         left_s = min((self._left_s[row] for row in way_up), default=np.inf)
         is_paid = cost_s <= left_s
         if self._has_money:
             left = min((self._left_money[row] for row in way_up), default=np.inf)
-            is_paid = is_paid & (_money(cost_s, price) <= left)
+            is_paid = is_paid & (_money(cost_s, price, most) <= left)
         return flags(is_paid)
 
-    def shortage(self, account: int, cost_s: float, request: Request) -> Lack | None:
-        """The first budget on the way up that does not pay for it."""
-        price = self.price(request, account)
-        cost = float(_money(floats([cost_s]), floats([price]))[0])
+    def shortage(self, account: int, milli: int, bounds: Bounds, request: Request) -> Lack | None:
+        """The first budget on the way up that does not pay for so many milli-GPU."""
+        cost_s, cost = self._worst(account, milli, bounds, request)
         for row in self._tree.way_up(account):
             if cost_s > self._left_s[row]:
                 return Lack(row, _in_hours(cost_s, self._left_s[row]))
             if cost > self._left_money[row]:
-                return Lack(row, self._in_money(cost, self._left_money[row]))
+                facts = self._in_money(cost, self._left_money[row])
+                # Who may see why it waits may not see what it costs.
+                asks = {"asks": PRICED_WORDS} if np.inf > cost == bounds.most_cost else {}
+                return Lack(row, facts | asks)
         return None
 
-    def take(self, account: int, models: Ints, each_s: float) -> None:
-        """Count GPUs of these models, each for so many seconds."""
+    def take(self, account: int, models: Ints, milli: int, bounds: Bounds) -> None:
+        """Count GPUs of these models, so much of each."""
+        each_s = worst_case_s(milli, bounds.limit_s)
         prices = self._prices(self.list_of(account))
         cost = 0.0
         if self._has_money and prices is not None:
-            cost = float(_money(floats(np.full(len(models), each_s)), floats(prices[models])).sum())
+            each = floats(np.full(len(models), each_s))
+            whole = float(_money(each, floats(prices[models])).sum())
+            cost = min(whole, bounds.most_cost) if np.isfinite(whole) else whole
         for row in self._tree.way_up(account):
             self._left_s[row] -= len(models) * each_s
             self._left_money[row] -= cost
 
-    def reserve(self, account: int, cost_s: float, request: Request) -> None:
-        """Count so many GPU-seconds at what they cost at most."""
-        cost = float(_money(floats([cost_s]), floats([self.price(request, account)]))[0])
+    def reserve(self, account: int, milli: int, bounds: Bounds, request: Request) -> None:
+        """Count so many milli-GPU at what they cost at most."""
+        cost_s, cost = self._worst(account, milli, bounds, request)
         for row in self._tree.way_up(account):
             self._left_s[row] -= cost_s
             self._left_money[row] -= cost
+
+    def _worst(
+        self, account: int, milli: int, bounds: Bounds, request: Request
+    ) -> tuple[float, float]:
+        """GPU-seconds and money."""
+        cost_s = worst_case_s(milli, bounds.limit_s)
+        price, most = floats([self.price(request, account)]), floats([bounds.most_cost])
+        return cost_s, float(_money(floats([cost_s]), price, most)[0])
 
     def _in_money(self, cost: float, left: float) -> dict[str, object]:
         word, unit = self._snapshot.money
@@ -149,8 +177,10 @@ def _in_hours(cost_s: float, left_s: float) -> dict[str, object]:
     }
 
 
-def _money(cost_s: Floats, price: Floats) -> Floats:
-    """Their product; nothing costs nothing, even where no price is known."""
+def _money(cost_s: Floats, price: Floats, most: Floats | None = None) -> Floats:
+    """Their product, and no more than `most` where a price is known; nothing costs nothing."""
     amounts = np.zeros(len(cost_s))
     np.multiply(cost_s, price, out=amounts, where=cost_s > 0)
+    if most is not None:
+        np.minimum(amounts, most, out=amounts, where=np.isfinite(amounts))
     return floats(amounts)

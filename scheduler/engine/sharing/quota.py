@@ -19,7 +19,7 @@ from scheduler.engine.sharing.holdings import (
     jobs_held,
     models_kept,
 )
-from scheduler.engine.sharing.purse import Purse, worst_case_s
+from scheduler.engine.sharing.purse import Bounds, Purse, bounds_of
 from scheduler.engine.sharing.rulers import find_rulers
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.sharing.within import Limit, shortage_within
@@ -92,20 +92,20 @@ class Gate:
             return False
         return self._barrier(request, account, self.quota_milli(request)) is not None
 
-    def sized(self, request: Request, account: int, time_limit_s: int) -> Request:
+    def sized(self, request: Request, account: int, bounds: Bounds) -> Request:
         """An elastic request with no more nodes than the account may start; others as they are."""
         if self.is_open or account == NONE or not request.nodes_min:
             return request
         for nodes in sizes_of(self.snapshot, request, request.nodes):
             milli = self._milli(request, nodes)
-            if not self.purse.pays(account, worst_case_s(milli, time_limit_s), request):
+            if not self.purse.pays(account, milli, bounds, request):
                 continue
             if self._barrier(request, account, self._weighed(request, milli)) is None:
                 return replace(request, nodes=nodes)
         return request
 
     def may_grow(
-        self, request: Request, account: int, was: int, nodes: int, time_limit_s: int
+        self, request: Request, account: int, was: int, nodes: int, bounds: Bounds
     ) -> bool:
         """Whether a job that the account runs on `was` nodes may go on with this many."""
         if self.is_open or account == NONE:
@@ -118,16 +118,15 @@ class Gate:
         if any(self.shortage(one, request, account, more) for one in self.concerned(request)):
             return False
         # What it had left is given back as it stops, and what it takes again is reserved anew.
-        return self.purse.pays(account, worst_case_s(milli, time_limit_s), request)
+        return self.purse.pays(account, milli, bounds, request)
 
-    def grow(self, request: Request, account: int, was: int, nodes: int, time_limit_s: int) -> None:
+    def grow(self, request: Request, account: int, was: int, nodes: int, bounds: Bounds) -> None:
         """Count what `may_grow` allows, as far as it looks."""
         if not self.is_open and account != NONE:
             more = self._weighed(request, self._milli(request, nodes - was))
             for _, cohorts in self.concerned(request):
                 cohorts.charge(account, more)
-            cost_s = worst_case_s(self._milli(request, nodes), time_limit_s)
-            self.purse.reserve(account, cost_s, request)
+            self.purse.reserve(account, self._milli(request, nodes), bounds, request)
 
     def least_milli(self, request: Request) -> int:
         """Milli-GPU that a job takes at least, each device as one: what budgets count."""
@@ -149,17 +148,17 @@ class Gate:
             per_node = self._largest_node[request.pool]
         return (nodes * per_node + request.part_gpus) * request.gpu_milli
 
-    def is_paid(self, request: Request, account: int, time_limit_s: int) -> bool:
-        """Whether its worst case, all GPUs for the whole time limit, is within every budget."""
-        cost_s = worst_case_s(self.least_milli(request), time_limit_s)
-        return self.purse.pays(account, cost_s, request)
+    def is_paid(self, request: Request, account: int, bounds: Bounds) -> bool:
+        """Whether its worst case, all GPUs for the whole time limit or what its highest price pays
+        for, is within every budget."""
+        return self.purse.pays(account, self.least_milli(request), bounds, request)
 
-    def over_budget(self, request: Request, account: int, time_limit_s: int) -> Refusal | None:
+    def over_budget(self, request: Request, account: int, bounds: Bounds) -> Refusal | None:
         """Which budget its worst case is more than, with what it needs and what is left."""
         if not self.has_budgets:
             return None
-        need_s = worst_case_s(self.least_milli(request), time_limit_s)
-        if (found := self.purse.shortage(account, need_s, request)) is None:
+        milli = self.least_milli(request)
+        if (found := self.purse.shortage(account, milli, bounds, request)) is None:
             return None
         facts = {"account": self.name_of(found.account), **found.facts}
         return Refusal(WaitReason.BUDGET_EXHAUSTED, facts)
@@ -193,13 +192,13 @@ class Gate:
         milli, concerned = self.quota_milli(request), self.concerned(request)
         return any(cohorts.is_guaranteed(account, milli) for _, cohorts in concerned)
 
-    def charge(self, request: Request, account: int, time_limit_s: int, start: Start) -> None:
+    def charge(self, request: Request, account: int, bounds: Bounds, start: Start) -> None:
         """Count a job that starts, with the devices it got."""
         if not self.is_open and account != NONE:
             ids = ints([device for placed in start.placements for device in placed.devices])
             devices, order = self.snapshot.devices, self._device_order
             rows = order[np.searchsorted(devices.id, ids, sorter=order)]
-            self._count(request, account, time_limit_s, ints(devices.model[rows]))
+            self._count(request, account, bounds, ints(devices.model[rows]))
 
     def keep_for(self, claimants: Waiting) -> None:
         """Count what is kept for `claimants`, and for who grows: it is as good as theirs."""
@@ -207,23 +206,24 @@ class Gate:
             return
         classes, account = classes_of(claimants), claimants.account
         for row in np.flatnonzero(account != NONE).tolist():
-            request, limit_s = classes.requests[classes.of_job[row]], claimants.time_limit_s[row]
+            request, bounds = classes.requests[classes.of_job[row]], bounds_of(claimants, row)
             models = models_kept(self.snapshot, int(claimants.id[row]))
-            self._count(request, int(account[row]), int(limit_s), models)
+            self._count(request, int(account[row]), bounds, models)
         for one in growths(self.snapshot, claimants):
-            self._enter(one.account, one.pool, one.models, WHOLE_MILLI, one.limit_s)
+            self._enter(one.account, one.pool, one.models, WHOLE_MILLI, Bounds(one.limit_s))
 
-    def _count(self, request: Request, account: int, time_limit_s: int, models: Ints) -> None:
+    def _count(self, request: Request, account: int, bounds: Bounds, models: Ints) -> None:
         """Enter a job with the models of its devices."""
-        self._enter(account, request.pool, models, request.gpu_milli, time_limit_s)
-        self.begun.append(Begun(account, request.pool, models, request.gpu_milli, time_limit_s))
+        milli, limit_s = request.gpu_milli, bounds.limit_s
+        self._enter(account, request.pool, models, milli, bounds)
+        self.begun.append(Begun(account, request.pool, models, milli, limit_s))
         for row in self.tree.way_up(account):
             self.running[row] += 1
 
-    def _enter(self, account: int, pool: int, models: Ints, gpu_milli: int, limit_s: float) -> None:
+    def _enter(self, account: int, pool: int, models: Ints, gpu_milli: int, bounds: Bounds) -> None:
         """Count devices of a pool by their models, so much of each."""
         self._answers.clear()
-        self.purse.take(account, models, worst_case_s(gpu_milli, limit_s))
+        self.purse.take(account, models, gpu_milli, bounds)
         for model, count in enumerate(np.bincount(models).tolist()):
             for (limited_pool, limited), cohorts in self.cohorts.items():
                 if count and limited_pool in (NONE, pool) and limited in (NONE, model):

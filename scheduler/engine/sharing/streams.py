@@ -17,8 +17,8 @@ _STRIDE = 64
 class Stream:
     """The jobs that one account rules and one takes the turns of, in order; tried up to `turn`.
 
-    `may_claim`: it may take back what it lent. `cost_s`: GPU-seconds of each at worst, `price` of
-    each; None if nobody has a budget.
+    `may_claim`: it may take back what it lent. `costs`: GPU-seconds of each at worst, what one
+    costs, and what each costs at most; None if nobody has a budget.
     """
 
     def __init__(
@@ -29,8 +29,7 @@ class Stream:
         self.sharer = sharer
         self.places = places
         self.class_of = class_of
-        self.cost_s: Floats | None = None
-        self.price: Floats | None = None
+        self.costs: tuple[Floats, Floats, Floats] | None = None
         self.turn = 0
         self.may_claim = False
         # Few jobs are looked at one by one, which takes less than a column of them does.
@@ -148,7 +147,7 @@ class Doors:
         return closed, self._unclaimed.each(stream.account) if stream.may_claim else None
 
     def _is_plain(self, stream: Stream) -> bool:
-        return stream.cost_s is None and not self._heads.has_promised
+        return stream.costs is None and not self._heads.has_promised
 
     def _is_open(self, stream: Stream, turn: int) -> bool:
         """As `_open`, of one turn of a stream that has no promises nor budgets."""
@@ -189,9 +188,9 @@ class Doors:
         if self._heads.has_promised:
             is_open |= self._heads.are_promised(self._order[stream.places[turns]])
         is_open &= ~self._closed_for.column(stream.account)[class_of]
-        if stream.cost_s is not None and stream.price is not None:
-            cost_s, price = stream.cost_s[turns], stream.price[turns]
-            is_open &= self._gate.purse.pay_for(stream.account, cost_s, price)
+        if stream.costs is not None:
+            cost_s, price, most = (floats(column[turns]) for column in stream.costs)
+            is_open &= self._gate.purse.pay_for(stream.account, cost_s, price, most)
         return flags(is_open)
 
 

@@ -37,8 +37,9 @@ class Waiting(Table):
     `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
     ahead as declared, infinite if nobody said; `attained_s`: run so far; `learnt_s`: as far ahead
     as that of others tells, infinite if nothing does. `avoid_node`: where it failed last for the
-    platform's reasons (row), -1 for none. `account`: whose limits hold for it, `sharer`: whose
-    share it takes (rows of `Accounts`); -1 for none, and for the account itself.
+    platform's reasons (row), -1 for none. `most_cost`: what is left of its highest price, in the
+    unit that prices a second are in, infinite for none. `account`: whose limits hold for it,
+    `sharer`: whose share it takes (rows of `Accounts`); -1 for none, and for the account itself.
 
     Shape: `nodes_min` below `nodes` lets it start smaller, 0 does not; `sizes` is a row of
     `size_sets` with the numbers of nodes it can use, -1 for all. `topology`: row of `TOPOLOGIES`,
@@ -60,6 +61,7 @@ class Waiting(Table):
         "gpu_milli": WHOLE_MILLI,
         "attained_s": 0.0,
         "learnt_s": np.inf,
+        "most_cost": np.inf,
         "nodes_min": 0,
         "sizes": NONE,
         "topology": 0,
@@ -97,6 +99,7 @@ class Waiting(Table):
     gpu_milli: Ints
     attained_s: Floats
     learnt_s: Floats
+    most_cost: Floats
     nodes_min: Ints
     sizes: Ints
     topology: Ints

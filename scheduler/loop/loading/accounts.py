@@ -12,16 +12,13 @@ from django.db.models import F, QuerySet
 
 from accounts.selectors import every_project, every_team
 from accounts.statements import AskedOnce
-from scheduler.conf import load_conf
 from scheduler.engine.snapshot import ANY_AMOUNT, NONE, Accounts, Ints, Limits, floats, ints
 from scheduler.loop.loading.columns import rows_of_ids
 from scheduler.models import Account, AlertAction, Budget, CommitsAt, Enforcement, Quota
-from scheduler.money import STEPS
 from scheduler.selectors.sharing.periods import in_force_or_late, is_late
 from scheduler.services.sharing.alerts import alerted
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.past_use import decayed_use
-from scheduler.services.sharing.prices import dearest_by_card
 from scheduler.services.sharing.tree import ROOT_KEY
 
 # In the tree people stand beside the projects of their team: they share, projects are limited.
@@ -148,41 +145,6 @@ def _left(budget: Budget) -> float | None:
     if budget.enforcement == Enforcement.HARD_STOP and budget.is_money:
         return ANY_AMOUNT
     return None
-
-
-def load_prices(owners: Owners, models: Iterable[str], *, now: datetime) -> dict[str, Any]:
-    """Prices and `money` of the snapshot; one query, and one where a team has a card of its own;
-    none while no budget is in money."""
-    if not np.isfinite(owners.accounts.budget_money).any():
-        return {}
-    names, money = list(models), (load_conf().currency, float(STEPS))
-    found = {
-        team: [np.inf if (price := steps[name]) is None else float(price) for name in names]
-        for team, steps in dearest_by_card(names, now=now).items()
-    }
-    prices = floats(found.pop(None))
-    if not found:
-        return {"prices": prices, "money": money}
-    whose = {f"team:{team}": row for row, team in enumerate(found)}
-    return {
-        "prices": prices,
-        "money": money,
-        "own_prices": np.asarray(list(found.values())),
-        "price_list": _next_above(owners, whose),
-    }
-
-
-def _next_above(owners: Owners, rows: dict[str, int]) -> Ints:
-    """By account the value of its own key, or of the next one above that has one; else NONE."""
-    keys, parent = list(owners.row_of), owners.accounts.parent.tolist()
-    found: dict[int, int] = {NONE: NONE}
-
-    def of(row: int) -> int:
-        if row not in found:
-            found[row] = rows[keys[row]] if keys[row] in rows else of(parent[row])
-        return found[row]
-
-    return ints([of(row) for row in range(len(keys))])
 
 
 def load_limits(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,8 +11,8 @@ from django.db import connection
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import make_aware
 
-from scheduler.engine.snapshot import NONE, Ints, ints
-from scheduler.engine.snapshot.columns import sorted_groups
+from scheduler.engine.snapshot import NONE, Ints, Waiting, flags, ints
+from scheduler.engine.snapshot.columns import sorted_groups, stable_order
 
 Columns: TypeAlias = dict[str, Any]
 
@@ -69,6 +70,7 @@ def _numbered(values: Ints) -> tuple[Ints, Ints]:
     return groups, ints(order[bounds[:-1]])
 
 
+@lru_cache(8192)
 def seconds_of(text: str) -> float:
     """A moment of a JSON text as the database writes it, in seconds since 1970."""
     moment = parse_datetime(text)
@@ -83,3 +85,22 @@ def columns_of(rows: Iterable[Sequence[Any]], names: Sequence[str]) -> Columns:
     """The values of each field, by its name; empty columns for no rows."""
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return dict(zip(names, columns, strict=True))
+
+
+def with_cells(waiting: Waiting, cells: Mapping[str, Mapping[int, Any]]) -> Waiting:
+    """The jobs with these values instead."""
+    if not any(cells.values()):
+        return waiting
+    by_id = stable_order(waiting.id)
+    ids = waiting.id[by_id]
+    columns: dict[str, Any] = dict(waiting.columns())
+    for name, values in cells.items():
+        asked = ints(list(values))
+        # Of a job that is there twice the last one.
+        place = np.searchsorted(ids, asked, side="right") - 1
+        here = flags(ids[place] == asked) if len(ids) else flags(np.zeros(len(asked)))
+        if here.any():
+            column = columns[name].copy()
+            column[by_id[place[here]]] = np.array(list(values.values()))[here]
+            columns[name] = column
+    return Waiting(**columns)

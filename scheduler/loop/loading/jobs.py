@@ -22,7 +22,7 @@ from scheduler.loop.loading.columns import (
     rows_of_ids,
     seconds_of,
 )
-from scheduler.loop.loading.texts import as_lines, rows_of_lines
+from scheduler.loop.loading.texts import LineMemory, as_lines, rows_of_lines
 from scheduler.models import Job, Placement
 from scheduler.states import END_RULES, FailureClass, JobState
 
@@ -58,35 +58,15 @@ _MANY = 2000
 
 @dataclass(slots=True)
 class JobMemory:
-    """Columns of queued jobs in the order of ids, and the row of each line they were made of."""
+    """Columns of queued jobs, and the lines they were made of."""
 
-    _lines: list[str] = field(default_factory=list)
-    _row_of: dict[str, int] = field(default_factory=dict)
-    _made: Columns = field(default_factory=lambda: _columns([]))
+    _lines: LineMemory = field(default_factory=lambda: LineMemory(_columns))
 
     def load(self, also: Sequence[Job] = ()) -> Columns:
         """Every queued job in the order of ids, by field, then those of `also`, which are no rows;
         `queued_at` in seconds. One query."""
-        lines = (WAITING.read()[0][0] or "").split("\n")
-        self._take(lines if lines != [""] else [])
-        more = _drafts(also)
-        return {name: np.concatenate([self._made[name], more[name]]) for name in JOB_FIELDS}
-
-    def _take(self, lines: list[str]) -> None:
-        """Make the columns of these lines; only new ones are taken apart."""
-        if lines == self._lines:
-            return
-        rows = ints([self._row_of.get(line, NONE) for line in lines])
-        are_new = np.flatnonzero(rows == NONE)
-        rows[are_new] = np.arange(len(are_new)) + len(self._lines)
-        new = _columns([lines[at] for at in are_new.tolist()])
-        both = {name: np.concatenate([self._made[name], new[name]]) for name in JOB_FIELDS}
-        by_id = np.argsort(both["pk"][rows], kind="stable")
-        self._made = {name: column[rows[by_id]] for name, column in both.items()}
-        self._lines = lines
-        self._row_of = dict(
-            zip([lines[at] for at in by_id.tolist()], range(len(lines)), strict=True)
-        )
+        made, more = self._lines.take(WAITING.read()[0][0]), _drafts(also)
+        return {name: np.concatenate([made[name], more[name]]) for name in JOB_FIELDS}
 
 
 def _waiting() -> QuerySet[Job, tuple[str | None]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 import numpy as np
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, QuerySet
 
 from scheduler.engine.snapshot import NONE, Running, floats
 from scheduler.loop.loading.accounts import Owners
@@ -51,14 +52,11 @@ def load_running(
     Two queries. A job that is being prepared has not run yet, so a promised run time holds for it
     in full.
     """
-    live = (
-        _live()
-        .order_by("job_id")
-        .values_list(
-            *(f"job__{name}" for name in JOB_FIELDS), *_ATTEMPT_FIELDS, "job__min_runtime_s"
-        )
-    )
-    rows = columns_of(live, (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s"))
+    names = (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s")
+    fields = (*(f"job__{name}" for name in JOB_FIELDS), *_ATTEMPT_FIELDS, "job__min_runtime_s")
+    # Ordered here: asked for by job, SQLite goes through all attempts that ever were in that order.
+    live = sorted(_live().values_list(*fields), key=itemgetter(names.index("pk")))
+    rows = columns_of(live, names)
     known = ModelRows(models)
     rows["queued_at"] = [moment.timestamp() for moment in rows["queued_at"]]
     jobs = as_waiting(rows, Rows(pool_row, queue_row, known, owners))
@@ -91,17 +89,9 @@ def load_running(
 
 def _stopped_lately(since: datetime) -> dict[int, datetime]:
     """By live job, when it was last stopped for another, if that is not long ago."""
-    stopped = (
-        Attempt.objects.filter(
-            job__attempts__state__in=(
-                AttemptState.ASSIGNED,
-                AttemptState.STARTING,
-                AttemptState.RUNNING,
-            ),
-            end_reason__in=sorted(MADE_TO_MOVE),
-            ended_at__gte=since,
-        )
-        .values_list("job_id")
-        .annotate(Max("ended_at"))
+    # By the state of jobs, and not grouped there, for the same reasons.
+    stopped = Attempt.objects.filter(
+        job__state__in=LIVE_JOB_STATES, end_reason__in=sorted(MADE_TO_MOVE), ended_at__gte=since
     )
-    return dict(stopped)
+    found = stopped.order_by().values_list("ended_at", "job_id")
+    return {job: at for at, job in sorted((at, job) for at, job in found if at)}

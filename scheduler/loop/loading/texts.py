@@ -7,10 +7,15 @@ Nobody has to say that something changed, and no row is missed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from django.db.models import Aggregate, QuerySet, TextField, Value
+
+from scheduler.engine.snapshot import NONE, ints
+from scheduler.loop.loading.columns import Columns
 
 
 class RowsText(Aggregate):
@@ -63,3 +68,32 @@ def rows_of_lines(lines: Iterable[str]) -> list[list[Any]]:
     """The rows of some lines, in their order."""
     found: list[list[Any]] = json.loads(f"[{','.join(lines)}]")
     return found
+
+
+@dataclass(slots=True)
+class LineMemory:
+    """Columns of lines in the order of their ids (`pk`), and the row of each line they are of."""
+
+    make: Callable[[Sequence[str]], Columns]
+    _lines: list[str] = field(default_factory=list)
+    _row_of: dict[str, int] = field(default_factory=dict)
+    _made: Columns | None = None
+
+    def take(self, text: str | None) -> Columns:
+        """Equals `make` of all lines of a text, then sorted; only new ones are taken apart."""
+        lines = text.split("\n") if text else []
+        if self._made is not None and lines == self._lines:
+            return self._made
+        rows = ints([self._row_of.get(line, NONE) for line in lines])
+        are_new = np.flatnonzero(rows == NONE)
+        rows[are_new] = np.arange(len(are_new)) + len(self._lines)
+        both = new = self.make([lines[at] for at in are_new.tolist()])
+        if self._made is not None:
+            both = {name: np.concatenate([self._made[name], new[name]]) for name in new}
+        by_id = np.argsort(both["pk"][rows], kind="stable")
+        self._made = {name: column[rows[by_id]] for name, column in both.items()}
+        self._lines = lines
+        self._row_of = dict(
+            zip([lines[at] for at in by_id.tolist()], range(len(lines)), strict=True)
+        )
+        return self._made

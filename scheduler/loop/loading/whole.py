@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from accounts.statements import AskedOnce
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE, Snapshot, flags, ints
-from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners, load_prices
+from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners
 from scheduler.loop.loading.calendar import load_calendar
 from scheduler.loop.loading.claims import with_claims
 from scheduler.loop.loading.cluster.devices import DeviceMemory
@@ -24,19 +24,14 @@ from scheduler.loop.loading.cluster.labels import labels_of
 from scheduler.loop.loading.cluster.nodes import as_nodes, load_failures, load_nodes
 from scheduler.loop.loading.cluster.parts import Parts, models_now, with_whole_cards
 from scheduler.loop.loading.cluster.shares import Share, ShareMemory, as_held
-from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.loop.loading.columns import Columns, ModelRows, with_cells
 from scheduler.loop.loading.data import load_missing
 from scheduler.loop.loading.headroom import with_headroom
 from scheduler.loop.loading.jobs import JobMemory, Rows, as_waiting, load_avoided
 from scheduler.loop.loading.licences import load_licences
 from scheduler.loop.loading.live import has_elastic, load_running, runs_below
-from scheduler.loop.loading.wishes import (
-    WishMemory,
-    cells_of,
-    load_wishes,
-    with_cells,
-    with_wishes,
-)
+from scheduler.loop.loading.money.prices import load_most_costs, load_prices
+from scheduler.loop.loading.wishes import WishMemory, cells_of, load_wishes, with_wishes
 from scheduler.models import Job, Pool, Queue
 
 # A node that broke a job is the last choice for so long.
@@ -133,13 +128,12 @@ def load_snapshot(
     """Everything the engine needs to know about this moment; past use only with a half-life, what
     who runs asks for only if the policy `moves`. Who loads often gives what it `kept` last time.
 
-    1. Pools and queues, for names and pauses.
-    2. Nodes that are not retired, and their devices.
-    3. Open allocations with their placements: what is held, and until when.
-    4. Rooms that are kept for jobs while others make them; the calendar, and headroom.
-    5. Queued jobs, `also` some that nobody has submitted; the nodes where they failed last.
-    6. Whose they are, what that account may hold, and what it used before.
-    7. What few ask for beside; licences; which nodes failed lately; tenants of shared cards.
+    1. Pools and queues, for names and pauses; nodes that are not retired, and their devices.
+    2. Open allocations with their placements: what is held, and until when.
+    3. Rooms that are kept for jobs while others make them; the calendar, and headroom.
+    4. Queued jobs, `also` some that nobody has submitted; where they and others failed last.
+    5. Whose they are, what that account may hold, and what it used before.
+    6. What few ask for beside; what highest prices leave; licences; tenants of shared cards.
     """
     lines, pool_row, queue_row = _load_lines()
     node_rows = load_nodes()
@@ -154,6 +148,7 @@ def load_snapshot(
     waiting = as_waiting(job_rows, Rows(pool_row, queue_row, models, owners, avoided, team_of))
     calendar = load_calendar(node_rows, pool_row, models, now)
     wishes = load_wishes(now, models, parts, calendar.booking_row, also, kept.wishes, moves)
+    wishes.cells["most_cost"] = load_most_costs(owners, also)
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),

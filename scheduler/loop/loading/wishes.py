@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import itemgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -18,15 +17,16 @@ from scheduler.engine.snapshot import (
     TOPOLOGIES,
     WHOLE_MILLI,
     Snapshot,
-    Waiting,
     flags,
     ints,
+    rows_by_group,
 )
 from scheduler.loop.loading.cluster.labels import Labels, as_mask, mask_words
 from scheduler.loop.loading.cluster.parts import Parts
-from scheduler.loop.loading.columns import Columns, ModelRows, seconds_of
+from scheduler.loop.loading.columns import Columns, ModelRows, seconds_of, with_cells
 from scheduler.loop.loading.jobs import fields_of
-from scheduler.loop.loading.texts import as_lines, rows_of_lines
+from scheduler.loop.loading.money.sizes import load_paid_nodes
+from scheduler.loop.loading.texts import LineMemory, as_lines, rows_of_lines
 from scheduler.models import Job
 from scheduler.spec.values import is_mig_profile
 from scheduler.states import JobState
@@ -54,8 +54,11 @@ _NAMES = (
     "topology_level",
     "topology_mode",
     "booked_in_id",
+    "max_cost_steps",
 )
 _STRUCTURED = ("node_sizes", "gpu_models", "licences", "constraints", "exclude_nodes", "datasets")
+# Of those nobody asks for any more so many are kept, and as many as there are jobs.
+_SPARE_ASKS = 1000
 _ISOLATION_ROW = {"any": 0, "timeslice": 0} | {name: row for row, name in enumerate(ISOLATIONS)}
 
 
@@ -74,7 +77,8 @@ class Wishes:
     """By column of `Waiting` the values that are not the usual ones, by job; and the tables.
 
     `licence_sets` and `data_sets` hold names; the rest is as the engine has it. `models` of a job
-    are those it takes by now, in the order of preference.
+    are those it takes by now, in the order of preference. `priced`: elastic ones with a highest
+    price.
     """
 
     cells: dict[str, dict[int, Any]] = field(default_factory=dict)
@@ -84,26 +88,70 @@ class Wishes:
     licence_sets: _Sets = field(default_factory=_Sets)
     data_sets: _Sets = field(default_factory=_Sets)
     models: dict[int, int] = field(default_factory=dict)
+    priced: set[int] = field(default_factory=set)
 
-    def put(self, column: str, job: int, value: Any) -> None:
-        self.cells.setdefault(column, {})[job] = value
+    def put(self, column: str, jobs: Sequence[int], value: Any) -> None:
+        self.cells.setdefault(column, {}).update(dict.fromkeys(jobs, value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What a job asks for, by field; of those alike it is the first one's."""
+
+    fields: Mapping[str, Any]
+
+    @property
+    def changes(self) -> bool:
+        """Whether it depends on how long the job has waited."""
+        return bool(self.fields["gpu_models"] and self.fields["fallback_after_s"])
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether it may change its size at work."""
+        return bool(self.fields["nodes_min"] < self.fields["nodes"])
 
 
 @dataclass(slots=True)
 class WishMemory:
-    """What each line of the last look says: jobs are many, and most wait from look to look."""
+    """What each line of the last look asks for, and what was asked for lately.
 
-    _said: dict[str, dict[str, Any]] = field(default_factory=dict)
+    Jobs are many, most wait from look to look, and many ask for the same.
+    """
 
-    def load(self) -> list[dict[str, Any]]:
-        """By field what the jobs ask for that may ask for more than numbers, in the order of ids.
-        One query; only new lines are taken apart."""
+    asks: list[_Ask] = field(default_factory=list)
+    _ask_of: dict[str, int] = field(default_factory=dict)
+    _lines: LineMemory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = LineMemory(self._columns)
+
+    def load(self) -> Columns:
+        """Jobs that may ask for more than numbers, in the order of ids: `pk`, `ask` (of `asks`),
+        `is_queued`. One query; only new lines are taken apart."""
         text = SHAPED.read()[0][0]
-        lines = text.split("\n") if text else []
-        new = [line for line in lines if line not in self._said]
-        made = dict(zip(new, map(_told, rows_of_lines(new)), strict=True))
-        self._said = {line: made.get(line) or self._said[line] for line in lines}
-        return sorted(self._said.values(), key=itemgetter("pk"))
+        made = self._lines.take(text)
+        if len(self.asks) > _SPARE_ASKS + 2 * len(made["pk"]):
+            self.asks, self._ask_of, self._lines = [], {}, LineMemory(self._columns)
+            made = self._lines.take(text)
+        return made
+
+    def _columns(self, lines: Sequence[str]) -> Columns:
+        # Of the state, the id and the moment before what it asks for, none has a comma.
+        parts = [line[1:].split(",", 3) for line in lines]
+        queued = f'"{JobState.QUEUED}"'
+        return {
+            "pk": ints([int(pk) for _, pk, _, _ in parts]),
+            "is_queued": flags([state.strip() == queued for state, _, _, _ in parts]),
+            "ask": ints(list(map(self._ask, lines, [asked for *_, asked in parts]))),
+        }
+
+    def _ask(self, line: str, asked: str) -> int:
+        known = self._ask_of.get(asked, self._ask_of.get(line))
+        if known is None:
+            ask = _told(rows_of_lines([line])[0])
+            known = self._ask_of[line if ask.changes else asked] = len(self.asks)
+            self.asks.append(ask)
+        return known
 
 
 def load_wishes(
@@ -116,27 +164,38 @@ def load_wishes(
     moves: bool = False,
 ) -> Wishes:
     """One query for the queued jobs that have any, and for those at work that may change their
-    size, or all of those if the policy `moves` them; those of `also` are no rows. Call it before
-    the models are counted."""
-    wishes = Wishes()
-    for job in (*(memory or WishMemory()).load(), *_drafts(also)):
-        may_change = moves or job["state"] == JobState.QUEUED or job["nodes_min"] < job["nodes"]
-        if not may_change:
-            continue
-        _read(wishes, job)
-        _read_models(wishes, job, now, models, parts)
-        if job["booked_in_id"] in booking_row:
-            wishes.put("booking", job["pk"], booking_row[job["booked_in_id"]])
+    size, or all of those if the policy `moves` them; those of `also` are no rows. A few more
+    for elastic ones with a highest price. Call it before the models are counted.
+
+    Equals a look at each job in the order of ids: who asks for the same as one before it adds
+    nothing to the tables.
+    """
+    wishes, memory = Wishes(), memory or WishMemory()
+    jobs = memory.load()
+    may_change = jobs["is_queued"] | moves
+    if not may_change.all():
+        is_elastic = flags([ask.is_elastic for ask in memory.asks])
+        may_change |= is_elastic[jobs["ask"]]
+    ids, asks = jobs["pk"][may_change], jobs["ask"][may_change]
+    groups = sorted((rows[0], group, rows) for group, rows in rows_by_group(asks))
+    alike = [(memory.asks[group], ids[rows].tolist()) for _, group, rows in groups]
+    for ask, pks in (*alike, *_drafts(also)):
+        _read(wishes, ask.fields, pks)
+        _read_models(wishes, ask.fields, pks, now, models, parts)
+        if (booking := ask.fields["booked_in_id"]) in booking_row:
+            wishes.put("booking", pks, booking_row[booking])
+    if fewer := load_paid_nodes(wishes.priced, also, now):
+        wishes.cells["nodes"] = fewer
     return wishes
 
 
-def _drafts(also: Sequence[Job]) -> Iterator[dict[str, Any]]:
+def _drafts(also: Sequence[Job]) -> Iterator[tuple[_Ask, list[int]]]:
     for job in also:
         if job.is_shaped:
-            yield dict(zip(_NAMES, fields_of(job, _NAMES), strict=True))
+            yield _Ask(dict(zip(_NAMES, fields_of(job, _NAMES), strict=True))), [job.pk]
 
 
-def _told(row: Sequence[Any]) -> dict[str, Any]:
+def _told(row: Sequence[Any]) -> _Ask:
     """A row of the text as the driver would have it read."""
     job = dict(zip(_NAMES, row, strict=True))
     job["queued_at"] = datetime.fromtimestamp(seconds_of(job["queued_at"]), UTC)
@@ -144,7 +203,7 @@ def _told(row: Sequence[Any]) -> dict[str, Any]:
         if isinstance(job[name], str):
             # SQLite keeps what is structured as a text, which is one inside the text of the row.
             job[name] = json.loads(job[name])
-    return job
+    return _Ask(job)
 
 
 def _shaped() -> QuerySet[Job, tuple[str | None]]:
@@ -156,7 +215,12 @@ SHAPED = AskedOnce(_shaped)
 
 
 def _read_models(
-    wishes: Wishes, job: Mapping[str, Any], now: datetime, models: ModelRows, parts: Parts
+    wishes: Wishes,
+    job: Mapping[str, Any],
+    pks: Sequence[int],
+    now: datetime,
+    models: ModelRows,
+    parts: Parts,
 ) -> None:
     """A part of a card is one device of any of the models that are large enough."""
     names = job["gpu_models"]
@@ -168,26 +232,28 @@ def _read_models(
     elif any(map(is_mig_profile, asked)):
         names = [model for name in asked for model in parts.named(name)]
     if names:
-        wishes.models[job["pk"]] = wishes.model_sets.of(tuple(models.of(name) for name in names))
-        wishes.put("prefers", job["pk"], True)
+        row = wishes.model_sets.of(tuple(models.of(name) for name in names))
+        wishes.models.update(dict.fromkeys(pks, row))
+        wishes.put("prefers", pks, True)
 
 
-def _read(wishes: Wishes, job: Mapping[str, Any]) -> None:
-    pk = job["pk"]
+def _read(wishes: Wishes, job: Mapping[str, Any], pks: Sequence[int]) -> None:
     if job["nodes_min"] < job["nodes"]:
-        wishes.put("nodes_min", pk, job["nodes_min"])
+        wishes.put("nodes_min", pks, job["nodes_min"])
+        if job["max_cost_steps"] is not None:
+            wishes.priced.update(pks)
         if job["node_sizes"]:
-            wishes.put("sizes", pk, wishes.size_sets.of(tuple(job["node_sizes"])))
+            wishes.put("sizes", pks, wishes.size_sets.of(tuple(job["node_sizes"])))
     if job["topology_level"]:
-        wishes.put("topology", pk, TOPOLOGIES.index(job["topology_level"]))
-        wishes.put("spread", pk, SPREADS.index(job["topology_mode"]))
+        wishes.put("topology", pks, TOPOLOGIES.index(job["topology_level"]))
+        wishes.put("spread", pks, SPREADS.index(job["topology_mode"]))
     if job["licences"]:
-        wishes.put("licences", pk, wishes.licence_sets.of(tuple(sorted(job["licences"].items()))))
+        wishes.put("licences", pks, wishes.licence_sets.of(tuple(sorted(job["licences"].items()))))
     if job["constraints"] or job["exclude_nodes"]:
         asked = (tuple(job["constraints"]), tuple(job["exclude_nodes"]))
-        wishes.put("mask", pk, wishes.masks.of(asked))
+        wishes.put("mask", pks, wishes.masks.of(asked))
     if job["datasets"]:
-        wishes.put("dataset", pk, wishes.data_sets.of(tuple(sorted(job["datasets"]))))
+        wishes.put("dataset", pks, wishes.data_sets.of(tuple(sorted(job["datasets"]))))
     for column, name in (
         ("gpu_memory_mib", "gpu_memory_mib"),
         ("scratch_mib", "scratch_mib"),
@@ -195,9 +261,9 @@ def _read(wishes: Wishes, job: Mapping[str, Any]) -> None:
         ("shares_cards", "share_cards"),
     ):
         if job[name]:
-            wishes.put(column, pk, job[name])
+            wishes.put(column, pks, job[name])
     if _ISOLATION_ROW[job["isolation"]]:
-        wishes.put("isolation", pk, _ISOLATION_ROW[job["isolation"]])
+        wishes.put("isolation", pks, _ISOLATION_ROW[job["isolation"]])
 
 
 def models_by_now(names: Sequence[str], fallback_after_s: int, waited: Any) -> list[str]:
@@ -227,18 +293,3 @@ def cells_of(snapshot: Snapshot, wishes: Wishes) -> dict[str, dict[int, Any]]:
     """By column the values that are not the usual ones, by job."""
     models = len(snapshot.models)
     return {**wishes.cells, "model": {pk: models + row for pk, row in wishes.models.items()}}
-
-
-def with_cells(waiting: Waiting, cells: Mapping[str, Mapping[int, Any]]) -> Waiting:
-    """The jobs with these values instead."""
-    if not any(cells.values()):
-        return waiting
-    row_of = {pk: row for row, pk in enumerate(waiting.id.tolist())}
-    columns: dict[str, Any] = dict(waiting.columns())
-    for name, values in cells.items():
-        present = [(row_of[pk], value) for pk, value in values.items() if pk in row_of]
-        if present:
-            column = columns[name].copy()
-            column[ints([row for row, _ in present])] = [value for _, value in present]
-            columns[name] = column
-    return Waiting(**columns)

@@ -15,6 +15,7 @@ from scheduler.loop.learning import read_run_times
 from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.jobs import one_of_each_set
+from scheduler.services.finishing.limits import tell_near_limits
 from scheduler.services.finishing.telling import tell_at_risk
 from scheduler.services.submitting.quotes import Estimate, Quote, Remedy
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
@@ -55,6 +56,12 @@ def finish_of_waiting(job: Job, *, now: datetime) -> Finish | None:
     if job.finish_by is None or job.state not in WAITING_JOB_STATES:
         return None
     return _foreseen(job, read_run_times(), now)
+
+
+def tell_of_time(*, now: datetime) -> int:
+    """Tell the owners of jobs that are expected to be late, and of those that ask for it and come
+    near their time limit; returns how many."""
+    return tell_late_jobs(now=now) + tell_near_limits(now=now)
 
 
 def tell_late_jobs(*, now: datetime) -> int:

@@ -23,8 +23,8 @@ from scheduler.loop.learning import read_run_times
 from scheduler.loop.supposing.in_time import finish_of, remedies_of
 from scheduler.models import Job, Pool
 from scheduler.money import PRICE_DECIMALS, cost_of, from_steps
+from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.selectors.sharing.after import After, left_after, left_after_waiting
-from scheduler.selectors.usage import may_see_cost
 from scheduler.services.holding.obstacles import Needed, open_tasks
 from scheduler.services.sharing.keeping.pledging import Worst
 from scheduler.services.submitting.opening import Opening
@@ -107,6 +107,11 @@ def _with_what_is_left(quote: Quote, opening: Opening, now: datetime) -> Quote:
 
 
 def _cost(quote: Quote, run_s: int) -> Decimal | None:
+    cost, most = _uncapped(quote, run_s), quote.worst_case_cost
+    return cost if cost is None or most is None else min(cost, most)
+
+
+def _uncapped(quote: Quote, run_s: int) -> Decimal | None:
     if not quote.gpus:
         return Decimal(0)
     if quote.unit_price is None:
@@ -153,14 +158,17 @@ def quote_waiting(viewer: User, job: Job, *, now: datetime) -> WaitingQuote:
         raise Forbidden("Your role may see this job, but not what it costs.")
     kind = kind_of_spec(job.project_id, job.nodes, job.gpus_per_node, job.spec)
     run_p50_s, run_p90_s, basis = _within(read_run_times().spread_s(kind), job.time_limit_s)
-    steps = Worst(now).steps_of(job) if job.gpus else 0
-    worst = None if steps is None else from_steps(steps)
+    bounds = Worst(now)
+    steps = bounds.steps_of(job) if job.gpus else 0
+    worst, most = None if steps is None else from_steps(steps), bounds.most_of(job)
     price = None
     if worst is not None and job.gpus:
         price = (worst * 3600 / (job.gpus * job.time_limit_s)).quantize(_PRICE)
 
     def cost(run_s: int) -> Decimal | None:
-        return None if worst is None else worst * run_s / job.time_limit_s
+        """No more than what is left of its highest price."""
+        whole = None if worst is None else worst * run_s / job.time_limit_s
+        return whole if whole is None or most is None else min(whole, from_steps(most))
 
     return WaitingQuote(
         unit_price=price,
@@ -170,8 +178,8 @@ def quote_waiting(viewer: User, job: Job, *, now: datetime) -> WaitingQuote:
         basis=basis,
         cost_p50=cost(run_p50_s),
         cost_p90=cost(run_p90_s),
-        worst_case_cost=worst,
-        after=left_after_waiting(viewer, job, worst, now=now),
+        worst_case_cost=cost(job.time_limit_s),
+        after=left_after_waiting(viewer, job, cost(job.time_limit_s), now=now),
     )
 
 

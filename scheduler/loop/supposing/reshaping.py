@@ -23,7 +23,7 @@ from scheduler.services.sharing.policies import policy_in_force
 # No job has it: numbers count from one.
 _NOBODY = 2**53
 # Of the job itself, whatever it asks for: since when it waits, and what it has run.
-_OWN = frozenset({"id", "queued_at_s", "remaining_s", "attained_s", "learnt_s", "avoid_node"})
+_OWN = frozenset("id queued_at_s remaining_s attained_s learnt_s avoid_node most_cost".split())
 
 
 def asked_otherwise(
@@ -74,7 +74,8 @@ def most_costs(job: Job, columns: Mapping[str, Any], *, now: datetime) -> dict[s
     currency = load_conf().currency
 
     def words(one: Job) -> str | None:
-        steps = worst.steps_of(one)
+        # The draft has cost what the job has.
+        steps = worst.kept_of(as_if(one, {}, job.pk))
         return None if steps is None else f"{from_steps(steps):,.2f} {currency}"
 
     is_priced_alike = not columns.keys() & {"pool", "gpu_model", "gpu_models"}

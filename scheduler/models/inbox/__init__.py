@@ -7,12 +7,14 @@ from scheduler.models.inbox.notifications import (
     NotificationChoice,
     NotificationMute,
 )
+from scheduler.models.inbox.watches import JobWatch
 from scheduler.models.inbox.webhooks import Delivery, Dialect, Webhook
 
 __all__ = [
     "Announcement",
     "Delivery",
     "Dialect",
+    "JobWatch",
     "NewsHours",
     "Notification",
     "NotificationChoice",

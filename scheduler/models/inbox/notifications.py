@@ -14,7 +14,9 @@ class Notification(models.Model):
     """One thing told to one person; `key` makes it the only one, however often it is told.
 
     `subject` (`job:12`) groups what is about the same thing, `path` is its page. The row is its
-    mail's outbox, too: `mailed_at` says when it was looked at whether a mail is wanted.
+    mail's outbox, too: `mailed_at` says when it was looked at whether a mail is wanted. `asked`:
+    the job it is about asks for it (True: by mail and in the inbox whatever was chosen for its
+    kind) or wants it kept quiet (False: for programs and the team's chats alone); None: as chosen.
     """
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -27,6 +29,7 @@ class Notification(models.Model):
     at = models.DateTimeField()
     read_at = models.DateTimeField(null=True, blank=True)
     mailed_at = models.DateTimeField(null=True, blank=True)
+    asked = models.BooleanField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]

@@ -34,6 +34,10 @@ _DAY = F("start_s") - F("start_s") % DAY_S
 _NONE = Cast(Value(None), BigIntegerField())
 
 
+# Half-open pieces of time that do not touch, in order; whole UTC days, the last one perhaps cut.
+Windows = tuple[tuple[int, int], ...]
+
+
 def within(start_s: int, end_s: int) -> QuerySet[DeviceSegment]:
     """Segments that reach into a window."""
     return DeviceSegment.objects.filter(
@@ -105,21 +109,27 @@ class EpochSecond(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """As SQLite says it, where moments are texts in UTC."""
-        template = "CAST(strftime('%%%%s', %(expressions)s) AS INTEGER)"
+        """As SQLite says it, where moments are texts in UTC. It rounds to milliseconds, so it is
+        not given the fraction."""
+        template = "CAST(strftime('%%%%s', SUBSTR(%(expressions)s, 1, 19)) AS INTEGER)"
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-def idle_spans(samples: QuerySet[DeviceSample], conf: SchedulerConf) -> QuerySet[Any]:
+def idle_spans(
+    samples: QuerySet[DeviceSample], conf: SchedulerConf, span_s: int | None = None
+) -> QuerySet[Any]:
     """Readings that tell the use by device, attempt and span (`span_s`, its first second):
     `all_count` of them, `idle_count` where their mean is below the threshold, else 0. Spans end
-    with hours."""
+    with hours.
+
+    `span_s`: all of these readings are known to be of that span, which takes half the time."""
+    number = BigIntegerField()
     second = EpochSecond("at")
-    into = second % Value(_HOUR_S, BigIntegerField()) % Value(conf.idle_span_s, BigIntegerField())
+    into = second % Value(_HOUR_S, number) % Value(conf.idle_span_s, number)
     return (
         samples.filter(KNOWN_USE)
         .order_by()
-        .annotate(span_s=second - into)
+        .annotate(span_s=second - into if span_s is None else Value(span_s, number))
         .values("device_id", "attempt_id", "span_s")
         .annotate(all_count=Count("pk"), mean_percent=Avg("gpu_percent"))
         .annotate(
@@ -179,7 +189,7 @@ def _idle_rows(
     samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
 ) -> QuerySet[Any, tuple[Any, ...]]:
     """Spans of what is not rolled up, hours with idle time in them, and the sums of all hours."""
-    idle = _counted_idle(conf)
+    idle = counted_idle(conf)
     spans = idle_spans(samples, conf).annotate(
         device_=F("device_id"),
         at_=F("span_s"),
@@ -214,39 +224,11 @@ def _idle_rows(
     )
 
 
-def _counted_idle(conf: SchedulerConf) -> Coalesce:
+def counted_idle(conf: SchedulerConf) -> Coalesce:
     """Rolled up before idle readings were counted, an hour is what it was on average."""
     below = float(conf.idle_below_percent)
     on_average = Case(When(gpu_percent__lt=below, then=F("count")), default=Value(0))
     return Coalesce("idle", on_average, output_field=BigIntegerField())
-
-
-def idle_by_day(
-    samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """By attempt and the first second of a UTC day: readings that tell the use, and how many of
-    them lie in idle spans; one statement."""
-    names = ("attempt_id", "day_", "readings_", "idle_")
-    length = Value(DAY_S, BigIntegerField())
-    spans = idle_spans(samples, conf).annotate(
-        day_=F("span_s") - F("span_s") % length, readings_=F("all_count"), idle_=F("idle_count")
-    )
-    old = (
-        hours.order_by()
-        .annotate(second_=EpochSecond("hour"))
-        .annotate(day_=F("second_") - F("second_") % length)
-        .values("attempt_id", "day_")
-        .annotate(
-            readings_=Cast(Sum("count"), BigIntegerField()),
-            idle_=Cast(Sum(_counted_idle(conf)), BigIntegerField()),
-        )
-    )
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    rows = spans.values_list(*names).union(old.values_list(*names), all=True)
-    for attempt, day_s, readings, idle in rows.iterator(_CHUNK):
-        so_far = found.get((attempt, day_s), (0, 0))
-        found[attempt, day_s] = so_far[0] + readings, so_far[1] + idle
-    return found
 
 
 def _pieces(hour_s: int, minutes: int) -> Iterator[tuple[int, int]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
 from scheduler.models import Notification, NotificationChoice, NotificationMute
-from scheduler.states import NOTICE_RULES, NoticeKind, NoticeRule
+from scheduler.states import ASKED_KINDS, NOTICE_RULES, NoticeKind, NoticeRule
 
 # The bell says "99+" from here on; nobody reads a larger number.
 MOST_COUNTED = 100
@@ -46,10 +46,12 @@ class Choice:
 
 
 def visible_notifications(viewer: User) -> QuerySet[Notification]:
-    """The viewer's own; what they muted, a thing or a kind, is not there."""
+    """The viewer's own; what they muted, a thing or a kind, is not there, nor what its job wants
+    kept quiet. What a job asks for is there though its kind is not."""
     kinds = NotificationChoice.objects.filter(person=viewer, in_inbox=False, kind=OuterRef("kind"))
     things = NotificationMute.objects.filter(person=viewer, subject=OuterRef("subject"))
-    return Notification.objects.filter(~Exists(kinds), ~Exists(things), person=viewer)
+    told = Q(asked=True) | Q(asked=None) & ~Exists(kinds)
+    return Notification.objects.filter(told, ~Exists(things), person=viewer)
 
 
 def grouped(rows: Iterable[Notification]) -> list[Group]:
@@ -61,7 +63,7 @@ def grouped(rows: Iterable[Notification]) -> list[Group]:
 
 
 def choices_of(viewer: User) -> list[Choice]:
-    """Every kind with where it reaches the viewer; one query."""
+    """Every kind that one chooses, with where it reaches the viewer; one query."""
     rows = {row.kind: row for row in NotificationChoice.objects.filter(person=viewer)}
     return [
         Choice(
@@ -71,6 +73,7 @@ def choices_of(viewer: User) -> list[Choice]:
             rows[kind].by_mail if kind in rows else rule.by_mail,
         )
         for kind, rule in NOTICE_RULES.items()
+        if kind not in ASKED_KINDS
     ]
 
 

@@ -51,6 +51,15 @@ class Sum:
     until: int
     is_running: bool
 
+    def take(self, jobs: int, gpus: int, begin: int, until: int) -> None:
+        """So many more of its row."""
+        self.jobs += jobs
+        self.gpus += gpus
+        if begin < self.begin:
+            self.begin = begin
+        if until > self.until:
+            self.until = until
+
 
 def spans_between(
     viewer: User, places: QuerySet[Allocation], start: datetime, end: datetime, by: str
@@ -112,28 +121,22 @@ def summed(
         until = last if span.until is None else span.until
         middle = (max(span.begin, first) + min(until, last)) // 2
         key = (row_of(span), is_running, (middle - first) * _FINEST // width)
-        one = Sum(int(span.is_first), span.gpus, span.begin, until, is_running)
-        parts[key] = _joined(parts[key], one) if key in parts else one
+        its = parts.get(key)
+        if its is None:
+            parts[key] = Sum(int(span.is_first), span.gpus, span.begin, until, is_running)
+        else:
+            its.take(int(span.is_first), span.gpus, span.begin, until)
     while len(parts) > MOST_SUMS and any(part for _, _, part in parts):
         coarser: dict[tuple[Any, bool, int], Sum] = {}
         for (row, is_running, part), one in parts.items():
-            key = (row, is_running, part // 2)
-            coarser[key] = _joined(coarser[key], one) if key in coarser else one
+            its = coarser.setdefault((row, is_running, part // 2), one)
+            if its is not one:
+                its.take(one.jobs, one.gpus, one.begin, one.until)
         parts = coarser
     found: dict[Any, list[Sum]] = {}
     for (row, _, _), one in parts.items():
         found.setdefault(row, []).append(one)
     return found
-
-
-def _joined(one: Sum, other: Sum) -> Sum:
-    return Sum(
-        one.jobs + other.jobs,
-        one.gpus + other.gpus,
-        min(one.begin, other.begin),
-        max(one.until, other.until),
-        one.is_running,
-    )
 
 
 def whose_jobs(viewer: User, placements: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:

@@ -19,10 +19,12 @@ from scheduler.selectors.jobs import get_visible_job, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
 from scheduler.selectors.one_job.idling import IdleStanding, standing_in, warnings_along
 from scheduler.selectors.one_job.tries import tries_along, tries_in
+from scheduler.selectors.people.watchers import Watcher, watchers_along, watchers_in
 from scheduler.selectors.printed.silences import Silence, silences_along, silences_in
+from scheduler.selectors.recurring.along import schedule_along
 from scheduler.selectors.waits.deciding import decided_along
 from scheduler.selectors.waits.waiters import Waiters, waiters_along, waiters_in
-from scheduler.states import LIVE_JOB_STATES, NodeState
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, NodeState
 
 _SILENT = (NodeState.SILENT, NodeState.LOST)
 
@@ -34,7 +36,8 @@ class Header:
     `events`: the latest of its `events_count`, as many as were asked for, the newest first.
     `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
     the first rank of the latest the `silences`, if asked for. `lease_until`: see `decided_by`.
-    `waiters`: who waits for it, if asked for. `idle`: how it stands where its GPUs do little.
+    `waiters`: who waits for it, if asked for, and `watchers`.
+    `idle`: how it stands where its GPUs do little.
     """
 
     job: Job
@@ -47,6 +50,7 @@ class Header:
     lease_until: datetime | None = None
     waiters: Waiters = field(default_factory=Waiters)
     idle: IdleStanding | None = None
+    watchers: list[Watcher] = field(default_factory=list)
 
 
 def job_with_header(
@@ -65,14 +69,14 @@ def job_with_header(
     `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
     """
     history = JobEvent.objects.filter(job=pk).order_by()
-    count = history.values("job").annotate(count_=Count("pk")).values("count_")
     held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
     more: dict[str, Any] = {
         "silent_": Exists(held),
         "saved_": _checkpoint(pk),
-        "count_": Coalesce(Subquery(count), 0),
+        "count_": _count(history),
         "lease_until_": decided_along(),
         "idle_": warnings_along(pk),
+        **schedule_along(),
     }
     if events:
         more["events_"] = _latest(history, events)
@@ -81,7 +85,7 @@ def job_with_header(
     if silences:
         more["silences_"] = silences_along(pk)
     if waiters:
-        more["waiters_"] = waiters_along(viewer, job=pk)
+        more |= {"waiters_": waiters_along(viewer, job=pk), "watchers_": watchers_along(job=pk)}
     if calls:
         more |= calls_along(viewer)
     job: Any = get_visible_job(viewer, pk, **more)
@@ -97,7 +101,18 @@ def job_with_header(
         job.lease_until_,
         waiters_in(job.waiters_) if waiters else Waiters(),
         standing_in(viewer, job, job.idle_, now=timezone.now()),
+        _watchers(viewer, job) if waiters else [],
     )
+
+
+def _watchers(viewer: User, job: Any) -> list[Watcher]:
+    is_over = job.state in FINAL_JOB_STATES
+    return [] if is_over else watchers_in(viewer, job.project, job.watchers_)
+
+
+def _count(history: Any) -> Any:
+    count = history.values("job").annotate(count_=Count("pk")).values("count_")
+    return Coalesce(Subquery(count), 0)
 
 
 def _checkpoint(pk: int) -> Any:

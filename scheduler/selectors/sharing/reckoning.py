@@ -52,6 +52,7 @@ class Foresight:
 _OPEN = (
     "gpu_seconds",
     "money",
+    "whole_money",
     "attempt__assigned_at",
     "attempt__released_at",
     "attempt__job__time_limit_s",
@@ -86,17 +87,21 @@ def with_standings(rows: QuerySet[Budget], *, now: datetime) -> list[tuple[Budge
 
 def _held(text: str | None) -> list[tuple[Any, ...]]:
     return [
-        (seconds, money, moment_in(begun), moment_in(released), limit_s)
-        for seconds, money, begun, released, limit_s in rows_in(text)
+        (*kept, moment_in(begun), moment_in(released), limit_s)
+        for *kept, begun, released, limit_s in rows_in(text)
     ]
 
 
 def _standing(budget: Budget, holds: Iterable[tuple[Any, ...]], now: datetime) -> Standing:
     used, kept, waiting = budget.spent, 0, budget.committed
-    for gpu_seconds, money, begun, released, limit_s in holds:
+    for gpu_seconds, money, whole_money, begun, released, limit_s in holds:
         worst = money if budget.is_money else gpu_seconds
+        # Its highest price ends it sooner, and not at a lower rate.
+        whole = worst if whole_money is None else whole_money
         held_s = max(0, int(((released or now) - begun).total_seconds()))
-        so_far = worst * held_s // max(1, limit_s)
+        so_far = whole * held_s // max(1, limit_s)
+        if whole_money is not None:
+            so_far = min(so_far, worst)
         used += so_far
         kept += max(0, worst - so_far)
         waiting -= worst

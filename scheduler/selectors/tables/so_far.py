@@ -15,7 +15,7 @@ from accounts.models import Rate, User
 from accounts.selectors.rates import DECIDED, RateTable, general_rates
 from scheduler.models import Attempt, Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
-from scheduler.selectors.usage import may_see_cost
+from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, NodeState
 
 Span = tuple[datetime, datetime | None]

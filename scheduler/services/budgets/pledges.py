@@ -15,10 +15,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.models import Budget, BudgetPledge, Job
 from scheduler.selectors.sharing.reach import below
-from scheduler.services import transitions
-from scheduler.services.holding.following import lock_sets
-from scheduler.services.holding.moves import move_held
-from scheduler.services.holding.obstacles import obstacles_of
+from scheduler.services.prices.waiting import hold_for, let_go_of
 from scheduler.services.sharing.keeping.pledging import (
     PledgeRefused,
     Worst,
@@ -60,7 +57,7 @@ def settle_pledges(*, now: datetime) -> int:
             lacking.setdefault(key, []).append(budget)
     left, worst = {one.pk: left_of(one) for one in budgets}, Worst(now)
     order, until, settled = sorted(lacking), monotonic() + LONGEST, 0
-    for key, job in _in_batches(order):
+    for key, job in _in_batches(order, worst):
         if settled and monotonic() > until:
             break
         settled += _settle(job, lacking[key], left, worst, now)
@@ -69,12 +66,14 @@ def settle_pledges(*, now: datetime) -> int:
 
 
 def _in_batches(
-    order: Sequence[tuple[datetime, int]],
+    order: Sequence[tuple[datetime, int]], worst: Worst
 ) -> Iterator[tuple[tuple[datetime, int], Job]]:
-    """Each key with its job, as far as they are still there; one query for `MOST`."""
+    """Each key with its job, as far as they are still there; one query for `MOST`, and
+    one for what those cost so far that have a highest price."""
     for first in range(0, len(order), MOST):
         batch = order[first : first + MOST]
         jobs = Job.objects.select_related("project").in_bulk([pk for _, pk in batch])
+        worst.learn(jobs.values())
         yield from ((key, jobs[key[1]]) for key in batch if key[1] in jobs)
 
 
@@ -96,9 +95,10 @@ def _settle(
     as they were read, have too little left for one that is held already."""
     try:
         for budget in missing:
-            seconds, money = worst.of(job, budget)
-            if (need := money if budget.is_money else seconds) > left[budget.pk]:
-                raise PledgeRefused(budget, need)
+            asks = worst.of(job, budget)
+            need = asks.money if budget.is_money else asks.gpu_seconds
+            if need > left[budget.pk]:
+                raise PledgeRefused(budget, need, is_priced=asks.whole_money is not None)
         with transaction.atomic():
             if (locked := _locked(job)) is None:
                 return 0
@@ -118,27 +118,13 @@ def _locked(job: Job) -> Job | None:
     return rows.filter(pk=job.pk, state__in=WAITING_JOB_STATES).first()
 
 
-@transaction.atomic
 def _hold(job: Job, refused: PledgeRefused, now: datetime) -> int:
-    lock_sets([job.pk])
-    locked = _locked(job)
-    if locked is None or locked.state != JobState.QUEUED:
-        return 0
     facts = {
         "account": name_of(refused.budget.account),
         "left": refused.left,
-        "asks": refused.asks,
+        "asks": refused.asks_openly,
     }
-    return int(
-        transitions.move_job(
-            locked,
-            JobState.HELD,
-            now=now,
-            kind="held",
-            wait_reason=WaitReason.BUDGET_EXHAUSTED,
-            wait_facts=facts,
-        )
-    )
+    return hold_for(job.pk, WaitReason.BUDGET_EXHAUSTED, facts, now=now)
 
 
 def _let_go(budgets: Sequence[Budget], now: datetime) -> int:
@@ -148,23 +134,4 @@ def _let_go(budgets: Sequence[Budget], now: datetime) -> int:
         held = held.exclude(pk__in=_unpledged(budget).order_by().values("pk"))
     ids = list(held.order_by("submitted_at", "pk").values_list("pk", flat=True))
     batches = (ids[first : first + MOST] for first in range(0, len(ids), MOST))
-    return sum(_let_go_of(batch, now) for batch in batches)
-
-
-@transaction.atomic
-def _let_go_of(ids: Sequence[int], now: datetime) -> int:
-    """Move all that have an obstacle in common, or none, in one go."""
-    lock_sets(ids)
-    rows = Job.objects.select_for_update(of=("self",)).select_related("pool")
-    jobs = list(
-        rows.filter(
-            pk__in=ids, state=JobState.HELD, wait_reason=WaitReason.BUDGET_EXHAUSTED
-        ).order_by("pk")
-    )
-    found = obstacles_of(jobs, now=now)
-    alike: dict[str, list[Job]] = {}
-    for job in jobs:
-        alike.setdefault(repr(found[job.pk]), []).append(job)
-    for group in alike.values():
-        move_held(group, found[group[0].pk], now=now)
-    return len(jobs)
+    return sum(let_go_of(batch, WaitReason.BUDGET_EXHAUSTED, now=now) for batch in batches)

@@ -11,7 +11,7 @@ from scheduler import events
 from scheduler.models import Budget, Renewal
 from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.budgets import subject_of
-from scheduler.services.sharing.committing import begin_budget
+from scheduler.services.sharing.keeping.beginning import begin_budget
 from scheduler.services.sharing.keeping.rules import MONTHS, months_later
 from scheduler.services.sharing.tree import below
 

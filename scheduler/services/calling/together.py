@@ -68,17 +68,26 @@ def sync_nodes(calls: Sequence[Call], *, now: datetime | None = None) -> list[An
     first comes first. A database that is away or busy is so for all that were put together.
     """
     now = now or timezone.now()
-    plain: list[int] = []
-    seen: set[int] = set()
-    for place, call in enumerate(calls):
-        if call.node.pk not in seen and _is_plain(call):
-            plain.append(place)
-        seen.add(call.node.pk)
-    answers = dict(zip(plain, _together([calls[place] for place in plain], now), strict=False))
-    return [
-        answers[place] if place in answers else _alone(call, now)
-        for place, call in enumerate(calls)
-    ]
+    answers: dict[int, Answer] = {}
+    # A node's two calls often come together: the one that it holds, and one with news.
+    heard_alone: set[int] = set()
+    left = dict(enumerate(calls))
+    while left:
+        # Of each node the next one: later ones of the same node come first here, and are replaced.
+        turn = {call.node.pk: place for place, call in reversed(left.items())}
+        places = sorted(turn.values())
+        plain = [
+            place
+            for place in places
+            if left[place].node.pk not in heard_alone and _is_plain(left[place])
+        ]
+        answers |= zip(plain, _together([left[place] for place in plain], now), strict=False)
+        for place in places:
+            call = left.pop(place)
+            if place not in answers:
+                heard_alone.add(call.node.pk)
+                answers[place] = _alone(call, now)
+    return [answers[place] for place in range(len(calls))]
 
 
 def _is_plain(call: Call) -> bool:

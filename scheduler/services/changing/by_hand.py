@@ -143,7 +143,8 @@ def release_job(
         as_operator or can(actor, "operate", None)
     ):
         raise Forbidden("An operator holds this job; only an operator may release it.")
-    if job.wait_reason in RETRY_PAUSES:
+    is_own_pause = job.wait_reason in RETRY_PAUSES
+    if is_own_pause:
         update_row(Job, job.pk, {"begin_at": None})
         job.begin_at = None
     if job.wait_reason in NOT_RELEASED:
@@ -155,7 +156,7 @@ def release_job(
     obstacle = obstacles_of([job], now=now)[job.pk]
     move_held([job], obstacle, now=now, actor=actor, because=said)
     job.refresh_from_db()
-    if said and job.owner_id != actor.pk:
+    if (said and job.owner_id != actor.pk) or not is_own_pause:
         tell_of_release(job, actor, said, now=now)
     if job.state in FINAL_JOB_STATES:
         reconsider(followers_of([job]), now=now)

@@ -18,8 +18,8 @@ from scheduler.services.history import change_desired, record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
 from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.updating import update_row
-from scheduler.services.sharing.committing import BudgetReached, extend_holds
-from scheduler.services.sharing.keeping.pledging import PledgeRefused, adjust
+from scheduler.services.sharing.committing import BudgetReached, hold_again
+from scheduler.services.sharing.keeping.pledging import PledgeRefused, adjust, in_words, left_of
 from scheduler.services.submitting.in_time import refuse_too_long
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
 from scheduler.spec import SpecInvalid
@@ -81,7 +81,7 @@ def set_time_limit(
         raise Conflict("The job has just moved; try again.", code="try_again")
     job.refresh_from_db(fields=[*columns, "version"])
     if job.state not in LIVE_JOB_STATES:
-        adjust_pledges(job)
+        adjust_pledges(job, now)
         if time_limit_s > was_s:
             drop_room(job.pk, now=now)
     facts = {"was": format_duration(was_s), "is": format_duration(time_limit_s)}
@@ -91,19 +91,36 @@ def set_time_limit(
     return job
 
 
-def adjust_pledges(job: Job) -> None:
-    """What it has committed while it waits follows its time limit and GPUs; raises Conflict."""
+def adjust_pledges(job: Job, now: datetime) -> None:
+    """What it has committed while it waits follows its time limit, GPUs and highest price; raises
+    Conflict."""
     try:
-        adjust(job)
+        adjust(job, now=now)
     except PledgeRefused as refused:
         raise unpaid(refused) from None
 
 
+def hold_more(attempt: Attempt, job: Job, time_limit_s: int) -> None:
+    """What it has committed while it runs follows this limit and its highest price; raises
+    Conflict."""
+    try:
+        hold_again(attempt, job, time_limit_s)
+    except BudgetReached as reached:
+        budget = reached.budget
+        raise Conflict(
+            f"Not paid for: the budget of {budget.account} has {in_words(budget, left_of(budget))} "
+            "left, and this may take more. Ask for less, or to have the budget raised.",
+            code="budget",
+        ) from None
+
+
 def unpaid(refused: PledgeRefused) -> Conflict:
-    """What to raise where a budget has less left than a change takes more."""
+    """What to raise where a budget has less left than a change takes more. No amount of a highest
+    price: who may change the job may not see what it costs."""
+    more = "may take more, up to its highest price" if refused.is_priced else ""
     return Conflict(
         f"Not paid for: the budget of {refused.budget.account} has {refused.left} left, and this "
-        f"takes {refused.asks} more.",
+        f"{more or f'takes {refused.asks} more'}.",
         code="budget",
     )
 
@@ -156,6 +173,14 @@ def _extend(job: Job, attempt: Attempt | None, time_limit_s: int) -> None:
         raise Conflict("The job is being stopped; more time comes too late.")
     if time_limit_s < job.time_limit_s:
         raise Conflict("A running job keeps the time it was given; pause or cancel it instead.")
+    nodes = nodes_to_tell(attempt)
+    hold_more(attempt, job, time_limit_s)
+    Attempt.objects.filter(pk=attempt.pk).update(extended_to_s=time_limit_s)
+    change_desired(nodes)
+
+
+def nodes_to_tell(attempt: Attempt) -> list[int]:
+    """The nodes of a live attempt, all of which can be told another limit now; raises Conflict."""
     told = attempt.placements.values_list("node_id", "node__protocol", "node__state", "node__name")
     nodes = {node_id: protocol for node_id, protocol, _, _ in told}
     if unheard := sorted(name for *_, state, name in told if state in UNHEARD_NODES):
@@ -165,9 +190,4 @@ def _extend(job: Job, attempt: Attempt | None, time_limit_s: int) -> None:
         )
     if any(protocol < _SINCE_PROTOCOL for protocol in nodes.values()):
         raise Conflict("The agent on one of its nodes is too old to extend jobs; upgrade it.")
-    try:
-        extend_holds(attempt, job.time_limit_s, time_limit_s)
-    except BudgetReached as reached:
-        raise Conflict(f"Not paid for: {reached}.", code="budget") from None
-    Attempt.objects.filter(pk=attempt.pk).update(extended_to_s=time_limit_s)
-    change_desired(nodes)
+    return list(nodes)

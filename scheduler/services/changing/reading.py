@@ -7,32 +7,35 @@ from datetime import datetime, timedelta
 
 from scheduler.models import Job
 from scheduler.services.changing.moments import Finishing
+from scheduler.services.changing.prices import Pricing
 from scheduler.services.changing.requests import Asks
 from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.errors import Invalid
 from scheduler.spec.parts import NodeCount
+from scheduler.spec.price import price
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
 from scheduler.spec.units import parse_duration
 from scheduler.spec.values import moment
 from scheduler.states import WAITING_JOB_STATES, FinishPolicy, Tier
 
 TIERS = {tier.name.lower(): tier for tier in Tier}
-# What takes a moment back.
+# What takes a moment back, or a price.
 NO_MOMENT = "none"
-_NOTHING, _SAME = Asks(), Finishing()
+_NOTHING, _SAME, _AS_PRICED = Asks(), Finishing(), Pricing()
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """What is asked for; None leaves it as it is. `nodes`: the most of an elastic job, within what
     it was submitted with; `asks`: what only a waiting job may ask for instead; `finishing`: the
-    moment by which it has to be finished."""
+    moment by which it has to be finished; `pricing`: what it may cost at most."""
 
     time_limit_s: int | None = None
     tier: Tier | None = None
     nodes: int | None = None
     asks: Asks = _NOTHING
     finishing: Finishing = _SAME
+    pricing: Pricing = _AS_PRICED
 
     def of(self, job: Job) -> Change:
         """The same, where another number of nodes is another request if the job waits and was not
@@ -53,6 +56,7 @@ def read_change(
     pool: str = "",
     finish_by: str = "",
     finish_by_policy: str = "",
+    max_cost: str = "",
     now: datetime | None = None,
 ) -> Change:
     """A change as people write it, empty for nothing, an empty model for any; raises Invalid."""
@@ -74,7 +78,17 @@ def read_change(
     )
     most = None if count is None or is_range else int(count)
     finishing = _read_finishing(finish_by.strip(), finish_by_policy, now)
-    return Change(seconds, TIERS[tier] if tier else None, most, asks, finishing)
+    pricing = _read_price(max_cost.strip())
+    return Change(seconds, TIERS[tier] if tier else None, most, asks, finishing, pricing)
+
+
+def _read_price(text: str) -> Pricing:
+    if text.lower() == NO_MOMENT:
+        return Pricing(is_taken_back=True)
+    try:
+        return Pricing(price(text))
+    except ValueError as wrong:
+        raise Invalid(f"max_cost: {wrong}, or none.", field="max_cost") from None
 
 
 def _read_nodes(text: str) -> NodeCount:

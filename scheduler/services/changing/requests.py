@@ -15,6 +15,7 @@ from accounts.statements import Asked, asked_together
 from scheduler import events
 from scheduler.models import Job, Queue
 from scheduler.selectors.machines.shapes import shape_reads
+from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.changing.limits import unpaid
 from scheduler.services.changing.rules import asked_of, follow_template
@@ -22,6 +23,8 @@ from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
 from scheduler.services.preempting.claims import drop_room
+from scheduler.services.prices.highest import Dearest
+from scheduler.services.prices.waiting import let_go_of
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.alerts import ASKED_AT_SUBMIT, asked_at_submit, refuse_blocked
 from scheduler.services.sharing.keeping.pledging import (
@@ -32,6 +35,7 @@ from scheduler.services.sharing.keeping.pledging import (
 )
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
+from scheduler.services.submitting.payable import refuse_unpayable
 from scheduler.services.submitting.targets import DEFAULT_POOL, Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier, WaitReason
@@ -53,9 +57,10 @@ class Asks:
     pool: str | None = None
 
 
-def request_for(job: Job, asks: Asks, *, now: datetime) -> dict[str, Any]:
+def request_for(job: Job, asks: Asks, *, now: datetime, sees_cost: bool = False) -> dict[str, Any]:
     """The columns of the job, loaded with its project, pool and owner, that become others; empty
-    if it asks for just that. Checked as a submit of its owner would be; raises Invalid.
+    if it asks for just that. Checked as a submit of its owner would be; raises Invalid, which says
+    no amount of its highest price but to who `sees_cost`.
 
     What follows from one choice goes with it: another model is asked for in place of several in an
     order, another number of nodes in place of certain numbers.
@@ -68,7 +73,7 @@ def request_for(job: Job, asks: Asks, *, now: datetime) -> dict[str, Any]:
             chosen |= {name: columns[name] for name in _OF_NODES}
         queue = job.queue
         if any(getattr(job, name) != value for name, value in chosen.items()) or _moves(job, asks):
-            queue = _checked(job, asks, spec, now)
+            queue = _checked(job, asks, spec, now, sees_cost)
             chosen |= {"pool": queue.pool} if _moves(job, asks) else {}
     except SpecInvalid as refused:
         words = str(refused)
@@ -113,7 +118,7 @@ def _document(job: Job, asks: Asks) -> dict[str, Any]:
     return document
 
 
-def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime) -> Queue:
+def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime, sees_cost: bool) -> Queue:
     """Whether it could be submitted like that, and the queue it waits in then; raises SpecInvalid.
 
     What it counts for already is not counted against it: that so many wait, and its tier.
@@ -130,6 +135,7 @@ def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime) -> Queue:
             longest = longest_on_the_way(project.pk, project.team_id, queue.pool, now=now)
             refuse_longer(longest, project, queue.pool, spec.time_limit)
         follow_template(job, spec, _asked(job, asks))
+        refuse_unpayable(spec, project, queue.pool, Dearest(now), job, says_amount=sees_cost)
         if spec.gpus > job.gpus or _moves(job, asks) or asks.gpu_model is not None:
             refuse_blocked(project, asked_at_submit(now))
     return queue
@@ -166,7 +172,7 @@ def set_request(
     job = locked_job(job)
     check_actor(actor, job, version)
     refuse_started(job)
-    columns = request_for(job, asks, now=now)
+    columns = request_for(job, asks, now=now, sees_cost=may_see_cost(actor, job))
     if not columns:
         return job
     was, was_in = request_words(job), job.pool.name
@@ -184,6 +190,10 @@ def set_request(
     if actor.pk == job.owner_id:
         before, after = ({"request": words} for words in facts.values())
         record(actor, "job.request_changed", job, before=before, after=after, now=now)
+    if job.wait_reason == WaitReason.MAX_COST_SHORT:
+        # What it asks for now is paid: that was looked at.
+        let_go_of([job.pk], WaitReason.MAX_COST_SHORT, now=now)
+        job = locked_job(job)
     tell_of_job(job, was_in)
     tell_of_job(job)
     events.wake_scheduler_on_commit()

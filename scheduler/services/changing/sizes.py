@@ -47,7 +47,7 @@ def set_nodes(
 
     Not `may_run`: nobody has looked at who would wait for it, so one that has started is refused.
 
-    1. Who waits starts with no more.
+    1. Who waits starts with no more, and with no more than its highest price pays for.
     2. Who runs with more is asked to stop and goes on from its last checkpoint with that many of
        its nodes, its time limit before it again. They are kept for it, unless something is planned
        there within that time or it has licences, which are kept for nobody: then it competes.
@@ -65,7 +65,7 @@ def set_nodes(
     was = job.nodes
     if nodes == was:
         return job
-    _check_size(job, nodes)
+    check_size(job, nodes)
     _check_moment(job, attempt, may_run)
     if not update_row(
         Job, job.pk, {"nodes": nodes}, guard={"state": job.state}, raised=("version",)
@@ -73,7 +73,7 @@ def set_nodes(
         raise Conflict("The job has just moved; try again.", code="try_again")
     job.refresh_from_db(fields=["nodes", "version"])
     if attempt is None:
-        adjust_pledges(job)
+        adjust_pledges(job, now)
     facts = {"was": was, "is": nodes}
     record_event(job, "nodes_changed", now=now, actor=actor, attempt=attempt, detail=facts)
     if attempt is not None:
@@ -92,7 +92,8 @@ def _check_moment(job: Job, attempt: Attempt | None, may_run: bool) -> None:
         raise Conflict("The job is being stopped; try again when it waits or runs.")
 
 
-def _check_size(job: Job, nodes: int) -> None:
+def check_size(job: Job, nodes: int) -> None:
+    """Raises Conflict or Invalid where it was not submitted for so many."""
     offered = sizes_offered(job)
     if len(offered) == 1:
         raise Conflict("It was submitted for one number of nodes; clone it to ask for another.")

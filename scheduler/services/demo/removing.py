@@ -32,6 +32,7 @@ from scheduler.models import (
 from scheduler.services.demo.closure import Rows, chunks, closure, delete, let_go, references
 from scheduler.services.demo.guards import unguarded
 from scheduler.services.errors import Conflict, NotFound
+from scheduler.services.timeline.wasted_days import sum_again
 
 # Their triggers refuse what only this service may do, and only inside its transaction.
 _GUARDED = (
@@ -72,6 +73,7 @@ def remove_demo(*, by: User | None = None, now: datetime | None = None) -> Remov
         _restore_heads(mark, with_audit=not kept)
         mark.delete()
     _refuse_leftovers(rows)
+    sum_again()
     if kept or by is not None:
         about = Subject("demo", "", f"demonstration of {mark.seeded_at:%Y-%m-%d}")
         record(by, "demo.remove", about, after={"rows": count}, now=now)

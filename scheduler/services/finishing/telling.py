@@ -1,5 +1,5 @@
-"""What owners are told of jobs that may not be finished in time: once that it looks like it, once
-that it is so. Of the tasks of an array once for all of them."""
+"""What owners, and who watches, are told of jobs that may not be finished in time: once that it
+looks like it, once that it is so. Of the tasks of an array once for all of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.db import transaction
 from scheduler.models import Job
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.inbox.telling import News, tell
+from scheduler.services.inbox.watching import with_watchers
 from scheduler.states import (
     WAITING_JOB_STATES,
     Finish,
@@ -61,7 +62,8 @@ def tell_missed(numbers: Iterable[int], *, now: datetime) -> int:
 def tell_ended_late(jobs: Sequence[Job], text: str, *, now: datetime) -> None:
     """Tell the owners of arrays that tasks of theirs are not started any more; single jobs have
     their end, which is told like any other."""
-    tell([_news(job, text, is_over=True) for job in jobs if job.job_set_id is not None], now=now)
+    tasks = [job for job in jobs if job.job_set_id is not None]
+    tell(with_watchers((job, _news(job, text, is_over=True)) for job in tasks), now=now)
 
 
 def _locked(numbers: Iterable[int], states: Iterable[str]) -> list[Job]:
@@ -77,7 +79,8 @@ def _note(
         by = moment_words(job.finish_by) if job.finish_by else ""
         record_event(job, kind, now=now, detail={"finish_by": by})
         tell_of_job(job)
-    tell([_news(job, texts[job.pk], is_over=is_over) for job in jobs], now=now)
+    news = ((job, _news(job, texts[job.pk], is_over=is_over)) for job in jobs)
+    tell(with_watchers(news), now=now)
 
 
 def _news(job: Job, text: str, *, is_over: bool) -> News:

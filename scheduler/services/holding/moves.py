@@ -67,23 +67,40 @@ def reconsider(job_ids: Iterable[int], *, now: datetime) -> int:
             move_held(jobs, obstacle, now=now)
         if never:
             ended = [job for job in held if job.pk in never]
-            _end_never(ended, never, now)
+            cancel_each(ended, never, reason=EndReason.DEPENDENCY_NEVER, now=now)
             ids = sorted({*ids, *followers_of(ended)})
         count += len(held)
     return count
 
 
-def _end_never(jobs: Sequence[Job], facts: Mapping[int, dict[str, object]], now: datetime) -> None:
-    """Cancel held jobs that can never start, each for its own reason; equals `move_held` for each.
+def cancel_each(
+    jobs: Sequence[Job],
+    facts: Mapping[int, dict[str, object]],
+    *,
+    reason: EndReason,
+    now: datetime,
+    actor: User | None = None,
+) -> None:
+    """End waiting jobs, locked by the caller, each with facts of its own, which its history has as
+    well; equals `move_job` for each.
 
-    Tasks that each wait for one of another array end by thousands when that is cancelled.
+    Tasks that each wait for one of another array end by thousands when that is cancelled. Those who
+    wait for them are the caller's to let go.
     """
+    if not jobs:
+        return
     first = facts[jobs[0].pk]
-    _, to, fields = _what_becomes(Obstacle(WaitReason.DEPENDENCY_WAIT, first, is_final=True), now)
-    Job.objects.filter(pk__in=list(facts), state=JobState.HELD).update(
-        state=to, version=F("version") + 1, **fields
+    ids = [job.pk for job in jobs]
+    Job.objects.filter(pk__in=ids, state__in=WAITING_JOB_STATES).update(
+        state=JobState.CANCELLED,
+        version=F("version") + 1,
+        wait_reason="",
+        wait_facts={},
+        end_reason=reason,
+        end_facts=first,
+        ended_at=now,
     )
-    # Who waits for one array has one reason for all; that is written already.
+    # Those of one array mostly have one reason for all; that is written already.
     own = [(job.pk, (facts[job.pk],)) for job in jobs if facts[job.pk] != first]
     if own:
         update_rows(Job, ("end_facts",), own)
@@ -91,17 +108,20 @@ def _end_never(jobs: Sequence[Job], facts: Mapping[int, dict[str, object]], now:
         JobEvent(
             job=job,
             at=now,
+            actor=actor,
             kind="cancelled",
-            from_state=JobState.HELD,
-            to_state=to,
-            detail={"waited": job.wait_reason, **facts[job.pk]},
+            from_state=job.state,
+            to_state=JobState.CANCELLED,
+            detail={"waited": job.wait_reason, "reason": reason, **facts[job.pk]},
         )
         for job in jobs
     )
     for job in jobs:
-        job.state, job.end_reason, job.end_facts = to, fields["end_reason"], facts[job.pk]
+        job.state, job.end_reason, job.end_facts = JobState.CANCELLED, reason, facts[job.pk]
+        job.wait_reason, job.wait_facts, job.ended_at = "", {}, now
+        job.version += 1
         tell_of_job(job)
-    give_back(list(facts))
+    give_back(ids)
     afterwards(Step.TELL, tell_of_ends, jobs, now=now)
 
 

@@ -26,6 +26,9 @@ def what_follows(
     What the platform retries for free stays so: a rule may only stop it. One whose maximum is used
     up ends the job; the rules after it are not asked.
     """
+    if reason is EndReason.MAX_COST_REACHED:
+        # No rule of its own spends more than it may cost.
+        return "", {}
     rules = rules_of(attempt.job)
     met = rules and first_met(rules, end_of(placements, reason, failure, exit_code))
     if not met or (is_free(reason) and not met.rule.stops):

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Q
 
-from scheduler.models import Attempt, IdleRule, IdleWarning
+from scheduler.models import Attempt, IdleRule, IdleWarning, Job
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.history import record_event
@@ -27,6 +27,7 @@ from scheduler.services.idling.evidence import (
     worked_since,
 )
 from scheduler.services.idling.telling import tell_of_pause, tell_of_warning
+from scheduler.services.inbox.watching import Watchers
 from scheduler.services.stopping import request_stop
 from scheduler.states import AttemptState, EndReason, IdleAct, IdleOutcome, idle_evidence
 
@@ -61,9 +62,11 @@ def tend_idle_jobs(*, now: datetime) -> int:
     still = _close_over(warnings, by_id, now)
     still = _close_working(still, by_id, now)
     acted = 0
-    for warning in _looked_at(still, now):
-        if warning.act_at is not None and warning.act_at <= now:
-            acted += _act(warning.pk, by_id[warning.rule_id], now)
+    looked_at = _looked_at(still, now)
+    due = [one for one in looked_at if one.act_at is not None and one.act_at <= now]
+    watchers = Watchers([one.attempt.job for one in due])
+    for warning in due:
+        acted += _act(warning.pk, by_id[warning.rule_id], watchers, now)
     warned = {(one.attempt_id, one.rule_id) for one in still}
     # What something follows is told last, and stands above what is only told.
     for rule in sorted(by_id.values(), key=lambda rule: rule.act != IdleAct.TELL):
@@ -154,12 +157,16 @@ def _warn_all(rule: IdleRule, warned: set[tuple[int, int]], now: datetime) -> No
         return
     resting = resting_now(candidates, rule.below_percent, now=now)
     idle = proven_idle(sorted(resting), rule.below_percent, since=now - window, now=now)
+    jobs = list(Job.objects.filter(attempts__in=list(idle)).order_by()) if idle else []
+    watchers = Watchers(jobs)
     for pk, evidence in idle.items():
-        _warn(pk, rule, evidence, now)
+        _warn(pk, rule, evidence, watchers, now)
 
 
 @transaction.atomic
-def _warn(attempt_id: int, rule: IdleRule, evidence: Evidence, now: datetime) -> None:
+def _warn(
+    attempt_id: int, rule: IdleRule, evidence: Evidence, watchers: Watchers, now: datetime
+) -> None:
     attempt = locked_live_attempt(attempt_id)
     if attempt is None or attempt.state != AttemptState.RUNNING:
         return
@@ -186,12 +193,12 @@ def _warn(attempt_id: int, rule: IdleRule, evidence: Evidence, now: datetime) ->
     if warning.act_at is not None:
         detail["at"] = f"{warning.act_at:%Y-%m-%d %H:%M} UTC"
     record_event(job, "idle_warned", now=now, attempt=attempt, detail=detail)
-    tell_of_warning(job, rule, warning, now=now)
+    tell_of_warning(job, rule, warning, watchers, now=now)
     transitions.tell_of_job(job)
 
 
 @transaction.atomic
-def _act(warning_id: int, rule: IdleRule, now: datetime) -> bool:
+def _act(warning_id: int, rule: IdleRule, watchers: Watchers, now: datetime) -> bool:
     """Pause or stop it, by the one path of all stops. False: it is not to be any more, or what
     speaks for it is not whole."""
     found = IdleWarning.objects.filter(pk=warning_id).values_list("attempt_id", flat=True)
@@ -219,7 +226,7 @@ def _act(warning_id: int, rule: IdleRule, now: datetime) -> bool:
     warning.freed_gpu_s = warning.gpus * _left_s(attempt, now)
     warning.save(update_fields=["outcome", "closed_at", "freed_gpu_s"])
     if outcome == IdleOutcome.PAUSED:
-        tell_of_pause(attempt.job, rule, warning, now=now)
+        tell_of_pause(attempt.job, rule, warning, watchers, now=now)
     transitions.tell_of_job(attempt.job)
     return True
 

@@ -12,7 +12,9 @@ import hmac
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from http.client import HTTPException
 
@@ -22,7 +24,7 @@ from django.db.models.functions import RowNumber
 from scheduler.models import Delivery, Dialect, Webhook
 from scheduler.services.inbox.chat.gathering import take_up_channels, write_messages
 from scheduler.services.inbox.chat.trying import post_to, trouble_of
-from scheduler.services.inbox.reaching import post
+from scheduler.services.inbox.reaching import Answer, post
 from scheduler.services.inbox.taking_up import take_up
 from scheduler.services.inbox.webhooks import place_of
 from scheduler.services.secrets.cipher import Unsealable, unseal
@@ -30,6 +32,10 @@ from scheduler.services.secrets.cipher import Unsealable, unseal
 MOST_TRIES = 8
 KEPT = timedelta(days=30)
 _FIRST_PAUSE = timedelta(minutes=1)
+# Too many: all that waits for that address waits until the one it was said to is tried again, which
+# is when it said, but no later than this.
+_TOO_MANY = 429
+MOST_REST = timedelta(hours=1)
 # What was due for so long is no news any more: an address that is away for days would be sent its
 # old ones one by one for weeks.
 DUE_FOR = timedelta(days=3)
@@ -44,7 +50,7 @@ _REFUSALS = 3
 class _Became(Enum):
     """What became of one delivery; a refusal is an answer, and another sender may be at it."""
 
-    SENT, REFUSED, UNHEARD, ANOTHERS = range(4)
+    SENT, REFUSED, UNHEARD, ANOTHERS, RESTS = range(5)
 
 
 def deliver(*, now: datetime) -> int:
@@ -58,6 +64,10 @@ def deliver(*, now: datetime) -> int:
         sent_at=None, given_up_at=None, not_before__lte=now, webhook__paused_at=None
     )
     due.filter(not_before__lt=now - DUE_FOR).update(given_up_at=now)
+    resting = Delivery.objects.filter(
+        sent_at=None, given_up_at=None, status=_TOO_MANY, not_before__gt=now
+    )
+    due = due.exclude(webhook__in=resting.order_by().values("webhook"))
     chats = due.exclude(signed).exclude(webhook__person__is_active=False)
     # Chats are anybody's: they have time of their own, so that they cost the others none.
     return _carry(due.filter(signed), now) + _carry(chats, now)
@@ -75,8 +85,8 @@ def _carry(due: QuerySet[Delivery], now: datetime) -> int:
             refusals[address] = 0
         elif became is _Became.REFUSED:
             refusals[address] += 1
-        elif became is _Became.UNHEARD:
-            # It may take its time to say nothing: the others wait for the next look.
+        elif became in (_Became.UNHEARD, _Became.RESTS):
+            # It may take its time to say nothing, or asked for some: the others wait.
             refusals[address] = _REFUSALS
     return sent
 
@@ -114,12 +124,15 @@ def _send(pk: int, now: datetime) -> _Became:
         pk=pk, tries=row.tries, not_before__lte=now, sent_at=None, given_up_at=None
     )
     tries = row.tries + 1
-    if not mine.update(tries=tries, not_before=now + _FIRST_PAUSE * 2**tries):
+    # What it said last counts no more: whoever dies in this try has not been told to rest by it.
+    if not mine.update(tries=tries, status=None, not_before=_next_try(None, tries, now)):
         return _Became.ANOTHERS
-    status, trouble, became = None, "", _Became.UNHEARD
+    answer, trouble, became = None, "", _Became.UNHEARD
     try:
-        status = _post(row, int(now.timestamp()))
-        became = _Became.SENT if 200 <= status < 300 else _Became.REFUSED
+        answer = _post(row, int(now.timestamp()))
+        became = _Became.SENT if 200 <= answer.status < 300 else _Became.REFUSED
+        if answer.status == _TOO_MANY:
+            became = _Became.RESTS
     except (OSError, HTTPException, Unsealable, ValueError) as error:
         trouble = (str(error) or type(error).__name__)[:200]
         if row.webhook.dialect != Dialect.SIGNED:
@@ -129,7 +142,8 @@ def _send(pk: int, now: datetime) -> _Became:
             became = _Became.REFUSED
     is_sent = became is _Became.SENT
     Delivery.objects.filter(pk=pk, tries=tries).update(
-        status=status,
+        status=answer and answer.status,
+        not_before=_next_try(answer, tries, now),
         trouble=trouble,
         sent_at=now if is_sent else None,
         given_up_at=now if not is_sent and tries >= MOST_TRIES else None,
@@ -137,8 +151,24 @@ def _send(pk: int, now: datetime) -> _Became:
     return became
 
 
-def _post(row: Delivery, at_s: int) -> int:
-    """The status of the answer; nothing of it is read, and no redirect is followed."""
+def _next_try(answer: Answer | None, tries: int, now: datetime) -> datetime:
+    """Later and later, or when the address says (RFC 9110, 10.2.3): seconds, or a date."""
+    usual = _FIRST_PAUSE * 2**tries
+    if answer is None or answer.status != _TOO_MANY:
+        return now + usual
+    said = answer.retry_after.strip()
+    asked = usual
+    if said.isascii() and said.isdecimal():
+        asked = timedelta(seconds=int(said[:9]))
+    else:
+        with suppress(ValueError):
+            asked = parsedate_to_datetime(said).replace(tzinfo=UTC) - now
+    # It may say "in a second" each time: the tries are few.
+    return now + min(max(asked, usual / 4), MOST_REST)
+
+
+def _post(row: Delivery, at_s: int) -> Answer:
+    """Nothing of an answer's body is read, and no redirect is followed."""
     url, body = row.webhook.url, row.body.encode()
     if row.webhook.dialect != Dialect.SIGNED:
         return post_to(row.webhook, body)

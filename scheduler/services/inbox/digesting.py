@@ -1,5 +1,5 @@
 """Mails that hold what came together: what ended and how, with its cost; what waits for a decision;
-the rest. Nothing new, no mail.
+the rest. Nothing new, no mail. What somebody may not see any more when it goes out is left out.
 
 Written by a task, in a number of statements that does not grow with people. What it takes it marks
 in the same transaction, so that of two tasks, or after a crash, each thing is in one mail.
@@ -27,6 +27,7 @@ from scheduler.models import (
     UsageEntry,
     WaitingNews,
 )
+from scheduler.selectors.inbox.sight import still_seen
 from scheduler.states import OPEN_REQUEST_STATES, NoticeKind
 
 # So much is looked at in one transaction, and so much is listed in one mail.
@@ -83,6 +84,7 @@ def _write_some(now: datetime) -> int | None:
             last[row.person_id] = row.pk
     reachable = User.objects.filter(pk__in=mine, is_active=True, kind=UserKind.PERSON)
     to = set(reachable.exclude(email="").values_list("pk", flat=True))
+    mine = _by_person(still_seen([one for told in mine.values() for one in told]))
     facts = _facts_of([one for told in mine.values() for one in told])
     mails = [
         OutboundMail(
@@ -101,6 +103,13 @@ def _write_some(now: datetime) -> int | None:
     for at in range(0, len(taken), _BATCH):
         WaitingNews.objects.filter(pk__in=taken[at : at + _BATCH]).update(taken_at=now)
     return len(mails)
+
+
+def _by_person(told: Iterable[Notification]) -> dict[int, list[Notification]]:
+    found: dict[int, list[Notification]] = {}
+    for one in told:
+        found.setdefault(one.person_id, []).append(one)
+    return found
 
 
 def _facts_of(told: Sequence[Notification]) -> _Facts:

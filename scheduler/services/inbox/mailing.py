@@ -72,8 +72,10 @@ def _write_some(now: datetime) -> int | None:
     hours = hours_of(people)
     mails, later = [], []
     for row in rows:
-        usual = NOTICE_RULES[NoticeKind(row.kind)].by_mail
-        is_wanted = choices.get((row.person_id, row.kind), usual)
+        is_wanted = row.asked
+        if is_wanted is None:
+            usual = NOTICE_RULES[NoticeKind(row.kind)].by_mail
+            is_wanted = choices.get((row.person_id, row.kind), usual)
         if not is_wanted or row.person_id not in reachable_ids:
             continue
         if (row.person_id, row.subject) in muted:
@@ -96,11 +98,12 @@ def _later(row: Notification, due_at: datetime) -> WaitingNews:
 def _mail_of(row: Notification, now: datetime) -> OutboundMail:
     home = load_conf().public_url
     text = f"{row.title}.\n{row.text}\n\n{home}{row.path}\n\n"
+    asks = "The job itself asks for this mail (notify).\n" if row.asked else ""
     return OutboundMail(
         key=f"notification:{row.pk}",
         person_id=row.person_id,
         subject=row.title,
-        text=f"{text}Which mails you get: {home}/settings/notifications/\n",
+        text=f"{text}{asks}Which mails you get: {home}/settings/notifications/\n",
         created_at=now,
         not_before=now,
     )

@@ -3,7 +3,8 @@
 The name is looked up once, every address it has must be of the open internet or of a network that
 the operator allowed, and the connection goes to one of these very addresses: a name that means
 something else a moment later leads nowhere else. TLS and the Host header keep the name. Redirects
-are not followed, of the answer the status is read and no more than 64 KiB, and all of it ends soon.
+are not followed, of the answer status and head are read and no more than 64 KiB, and all of it ends
+soon.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import ssl
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -34,6 +36,14 @@ _NEVER_OPEN = tuple(
 )
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; `retry_after` as it was written there, empty for none (RFC 9110, 10.2.3)."""
+
+    status: int
+    retry_after: str = ""
 
 
 def problem_of(url: str) -> str:
@@ -80,8 +90,8 @@ def _refused_by_settings(parts: SplitResult) -> str:
     return _refused(str(parts.hostname), literal) if literal is not None else ""
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    """The status of the answer. Raises OSError, HTTPException."""
+def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Raises OSError, HTTPException."""
     if problem := problem_of(url):
         raise OSError(problem)
     parts = urlsplit(url)
@@ -92,7 +102,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         line.request("POST", target, body, dict(headers))
-        status = line.getresponse().status
+        response = line.getresponse()
+        answer = Answer(response.status, response.getheader("Retry-After", ""))
     except (OSError, HTTPException, ValueError, AttributeError):
         if not line.is_over:
             raise
@@ -101,7 +112,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         line.close()
     if line.is_over:
         raise OSError(f"no whole answer within {WHOLE_S:.0f} s")
-    return status
+    return answer
 
 
 def _addresses(host: str, port: int) -> list[Address]:

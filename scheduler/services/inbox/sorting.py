@@ -11,7 +11,7 @@ from accounts.models import User
 from scheduler import events
 from scheduler.models import Notification, NotificationChoice, NotificationMute
 from scheduler.services.errors import Conflict, Invalid, NotFound
-from scheduler.states import NoticeKind
+from scheduler.states import ASKED_KINDS, NoticeKind
 
 # More than anybody sorts by hand; beyond it muting a kind is what helps.
 MOST_MUTES = 500
@@ -65,6 +65,9 @@ def choose_kind(*, actor: User, kind: str, in_inbox: bool, by_mail: bool) -> Not
     """Where one kind of news reaches the actor; raises Invalid for a kind that is none."""
     if kind not in set(NoticeKind):
         raise Invalid(f"Choose from {', '.join(NoticeKind)}.", field="kind")
+    if kind in ASKED_KINDS:
+        words = "Only a job itself asks for this, in its notify, or you as you watch one."
+        raise Invalid(words, field="kind")
     row, _ = NotificationChoice.objects.update_or_create(
         person=actor, kind=kind, defaults={"in_inbox": in_inbox, "by_mail": by_mail}
     )

@@ -20,11 +20,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.permissions import people_who_can
-from scheduler.invariants import accepted, attempts, devices, money, promised, sent
+from scheduler.invariants import accepted, attempts, devices, money, promised, recurring, sent
 from scheduler.invariants.rows import Rows
 from scheduler.models import InvariantCheck
 from scheduler.services.inbox.telling import News, tell
-from scheduler.services.invariants import handed, reading
+from scheduler.services.invariants import handed, reading, schedules
 from scheduler.states import NoticeKind
 
 Check = Callable[[Rows], Iterator[str]]
@@ -36,7 +36,7 @@ BY_JOB: Mapping[str, tuple[Check, ...]] = {
     "I5": (attempts.attempts_begin_once,),
     "I6": (attempts.programs_never_overlap,),
     "I7": (attempts.success_is_stored,),
-    "I12": (money.holds_are_settled,),
+    "I12": (money.holds_are_settled, money.prices_bound_what_is_held),
     "I13": (attempts.attempts_begin_inside_bookings,),
     "I14": (accepted.accepted_once,),
     "I15": (accepted.one_key_one_job,),
@@ -53,6 +53,10 @@ BY_JOB: Mapping[str, tuple[Check, ...]] = {
 NODES: Mapping[str, tuple[Check, ...]] = {
     "I9": (devices.offered_once_clean,),
     "I10": (devices.quarantine_is_left_by_right,),
+}
+SCHEDULES: Mapping[str, tuple[Check, ...]] = {
+    "I34": (recurring.due_times_come_once,),
+    "I35": (recurring.jobs_take_turns,),
 }
 # What was before the first check; a month of it is read in minutes.
 _FIRST = timedelta(days=30)
@@ -183,9 +187,13 @@ def _ask_all(tally: _Tally, since: datetime | None, now: datetime) -> None:
     tally.ask({"I21": (late,)}, partial(reading.outbox, since), sure=True)
     unseen = partial(accepted.what_waits_was_looked_at, now=at)
     tally.ask({"I26": (unseen,)}, handed.unseen_jobs)
+    waits = partial(recurring.schedules_are_looked_at, now=at)
+    tally.ask({"I34": (waits,)}, schedules.standing_schedules)
+    tally.ask({"I35": (recurring.paused_ones_rest,)}, schedules.standing_schedules)
     tally.ask({"I15": (accepted.keys_are_one,)}, handed.doubled_keys, sure=True)
     tally.ask({"I14": (accepted.sets_are_whole,)}, partial(handed.sets_of_tasks, since))
     tally.ask(NODES, partial(reading.nodes_and_cards, since))
+    tally.ask(SCHEDULES, partial(schedules.runs_of_schedules, since))
     for jobs in reading.jobs_of(since):
         tally.ask(BY_JOB, partial(_these, jobs))
         told = partial(_handed, jobs)

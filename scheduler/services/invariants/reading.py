@@ -50,7 +50,7 @@ _ATTEMPT = ("id", "job_id", "number", "state", "assigned_at", "ended_at", "end_r
 _HELD = ("id", "placement_id", "device_id", "acquired_at", "released_at")
 _RANK = ("id", "attempt_id", "node_id", "rank")
 _END = ("exit_code", "end_reason", "log_size", "log_pruned_at", "ran_until")
-_JOB = ("id", "state", "version", "booked_in_id", "owner_id")
+_JOB = ("id", "state", "version", "booked_in_id", "owner_id", "max_cost_steps")
 # What was asked for beforehand, and what an end says of the next try.
 _ASKED = ("retries", "user_retries_used", "free_retries_used", "retry_rules")
 _MOMENTS = ("finish_by", "start_by", "started_at", "ended_at")
@@ -93,7 +93,7 @@ def rows_of_jobs(jobs: Sequence[int]) -> Rows:
     keys = SubmitKey.objects.filter(job__in=jobs)
     return Rows(
         {
-            "budgethold": _read(holds, "id", "attempt_id", "settled_at"),
+            "budgethold": _read(holds, "id", "attempt_id", "settled_at", "money"),
             "usageentry": _read(charged, "id", "allocation_id", "kind", "gpu_seconds"),
             "logchunk": _read(pieces, "id", "placement_id", "offset", "size", "path"),
             "submitkey": _read(keys, "id", "user_id", "job_id"),

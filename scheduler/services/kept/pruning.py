@@ -1,8 +1,9 @@
 """How long logs, files and readings of GPUs are kept, by project, and deleting what is older.
 
 Only jobs that are over are looked at. Nothing that money or the audit needs goes: jobs, attempts,
-events, usage and digests stay; what goes are bytes and readings. Hours of readings that no project
-speaks for go by their own age. A job's last confirmed checkpoint stays, however old it is.
+events, usage and digests stay; what goes are bytes and readings, whose sums by day stay. Hours of
+readings that no project speaks for go by their own age. A job's last confirmed checkpoint stays,
+however old it is.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from scheduler.services.errors import Forbidden, Invalid, NotFound
 from scheduler.services.kept.folders import clear_folder, remove_if_empty
 from scheduler.services.kept.outputs import delete_bytes
 from scheduler.services.logs import log_folder
+from scheduler.services.timeline.read_hours import forget_attempts
+from scheduler.services.timeline.wasted_days import keep_readings
 from scheduler.states import FINAL_JOB_STATES
 
 logger = logging.getLogger(__name__)
@@ -115,9 +118,13 @@ def prune_kept(*, now: datetime, dry_run: bool = False, within_s: float = inf) -
     done_files, of_files = _prune_each(files, _prune_file, now, monotonic() + turn_s)
     done_samples, until_s = 0, monotonic() + turn_s
     while monotonic() < until_s and (ids := list(attempts.values_list("pk", flat=True)[:BATCH])):
+        keep_readings(ids)
+        forget_attempts(ids)
         done_samples += sum(each.delete()[0] for each in _readings_of(ids))
     while monotonic() < until_s and (ids := list(hours.values_list("pk", flat=True)[:_ROWS])):
-        done_samples += DeviceHour.objects.filter(pk__in=ids).delete()[0]
+        due = DeviceHour.objects.filter(pk__in=ids)
+        keep_readings({pk for pk in due.values_list("attempt", flat=True) if pk is not None})
+        done_samples += due.delete()[0]
     return Pruned(done_logs, done_files, of_logs + of_files, done_samples)
 
 

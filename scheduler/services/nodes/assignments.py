@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
-from accounts.statements import BuiltOnce
+from accounts.statements import BuiltOnce, empty_here
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, Placement
 from scheduler.spec import JobSpec
@@ -23,6 +23,11 @@ from scheduler.wire.messages import Assignment, Checkpoint, Code, Launch, StopOr
 from scheduler.wire.sessions import SessionLaunch, path_of
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_AS_TIME_LIMIT = (
+    EndReason.BOOKING_ENDED,
+    EndReason.FINISH_BY_REACHED,
+    EndReason.MAX_COST_REACHED,
+)
 _GRANTED = tuple(f"device__{name}" for name in "uuid slot parent__uuid milli memory_mib".split())
 
 
@@ -61,6 +66,7 @@ class _Told:
     stop_grace_s: int
     master_port: int | None
     resumes: int | None
+    cost_limit_s: int | None
     job_id: int
     job_name: str
     time_limit_s: int
@@ -76,7 +82,7 @@ class _Told:
 _COLUMNS = (
     *("pk", "attempt", "rank", "node__protocol"),
     *(f"attempt__{name}" for name in "number state stop_reason stop_grace_s".split()),
-    *(f"attempt__{name}" for name in "master_port resumes".split()),
+    *(f"attempt__{name}" for name in "master_port resumes cost_limit_s".split()),
     *(f"attempt__job__{name}" for name in "pk name time_limit_s job_set array_index".split()),
     *(f"attempt__job__{name}" for name in "job_set__size project__slug".split()),
     "attempt__job__project__team__slug",
@@ -90,7 +96,7 @@ def _whole_of(ids: Sequence[int], _now: datetime) -> QuerySet[Placement, tuple[A
 
 
 def _granted_to(ids: Sequence[int], _now: datetime) -> QuerySet[Allocation, tuple[Any, ...]]:
-    held = Allocation.objects.filter(placement__in=ids, released_at__isnull=True)
+    held = Allocation.objects.filter(empty_here("released_at"), placement__in=ids)
     return held.order_by("device__index", "device__pk").values_list("placement_id", *_GRANTED)
 
 
@@ -195,9 +201,12 @@ def _told_reason(told: _Told) -> EndReason:
     """Agents of protocol 1 know no pause, and none knows of budgets, sizes, code and what
     idles; what follows from a stop is not theirs to know."""
     reason = EndReason(told.stop_reason)
-    if reason in (EndReason.BOOKING_ENDED, EndReason.FINISH_BY_REACHED):
+    if reason in _AS_TIME_LIMIT:
         # For a node that is a time limit like any other, told by the server.
         return EndReason.TIME_LIMIT
+    if reason is EndReason.SUPERSEDED:
+        # For the program it is a cancel, which every agent knows.
+        return EndReason.CANCELLED_BY_USER
     is_old = told.protocol < 2
     is_new_to_it = (is_old and reason in PAUSES) or reason in (
         EndReason.BUDGET_SPENT,
@@ -238,7 +247,8 @@ def _launch(spec: JobSpec, told: _Told, commit: str) -> Launch:
         processes_per_node=spec.gpus_per_node if spec.processes == "gpu" else 1,
         cpus=spec.cpus,
         memory_mib=spec.memory,
-        time_limit_s=told.time_limit_s,
+        # Whichever comes first; the node holds it without the server.
+        time_limit_s=min(told.time_limit_s, told.cost_limit_s or told.time_limit_s),
         checkpoint_dir=spec.checkpoint_dir,
         stop_signal=str(spec.stop.signal),
         stop_grace_s=spec.stop.grace,

@@ -18,6 +18,7 @@ from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.holding.reasons import by_whom, written_about
 from scheduler.services.jobs import end_job
+from scheduler.services.recurring.taking import pause_all_of
 from scheduler.services.seconding.proposing import propose_to_cancel_of
 from scheduler.states import FINAL_JOB_STATES, EndReason
 
@@ -25,18 +26,21 @@ from scheduler.states import FINAL_JOB_STATES, EndReason
 @dataclass(frozen=True, slots=True)
 class Left:
     """What ended with it. `refused`: jobs that could not be cancelled just now. `proposal`: there
-    are too many for one person, so a second one is asked, and all go on until then."""
+    are too many for one person, so a second one is asked, and all go on until then. `schedules`:
+    those that were paused, for leads to take over."""
 
     ended: Ended
     cancelled: int
     refused: int
     proposal: BulkCancel | None = None
+    schedules: int = 0
 
 
 def end_access(
     *, actor: User, user: User, reason: str, cancel_jobs: bool, now: datetime | None = None
 ) -> Left:
-    """As `deactivate_person`, and the ways into their sessions; with `cancel_jobs` what they have
+    """As `deactivate_person`, and the ways into their sessions, and their schedules are paused;
+    with `cancel_jobs` what they have
     waiting is cancelled together, and what runs is asked to stop, job by job; who may read these
     jobs reads the reason then, which is one of a job (or Invalid). More than one person may end
     alone are proposed to a second one with the same reason; raises Conflict, and the access has not
@@ -47,14 +51,15 @@ def end_access(
     with transaction.atomic():
         ended = deactivate_person(actor=actor, user=user, reason=said, now=now)
         SessionPass.objects.filter(user=user).delete()
+        paused = pause_all_of(user, now=now)
         if cancel_jobs:
             try:
                 refuse_alone(actor, theirs.count(), now=now)
             except SecondNeeded:
                 asked = propose_to_cancel_of(actor=actor, person=user, reason=said, now=now)
-                return Left(ended, 0, 0, asked)
+                return Left(ended, 0, 0, asked, paused)
     if not cancel_jobs:
-        return Left(ended, 0, 0)
+        return Left(ended, 0, 0, None, paused)
     cancelled = _cancel_waiting(actor, user, said, now)
     refused = 0
     for job in theirs:
@@ -63,7 +68,7 @@ def end_access(
             cancelled += 1
         except DomainError:
             refused += 1
-    return Left(ended, cancelled, refused)
+    return Left(ended, cancelled, refused, None, paused)
 
 
 @transaction.atomic

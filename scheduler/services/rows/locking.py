@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.models import Attempt, Device, Node, Placement, SchedulerLease
 from scheduler.states import LIVE_ATTEMPT_STATES
 
@@ -21,6 +22,19 @@ def lock_starts() -> None:
     Before any account, as starts do it: they hold this row first of all.
     """
     list(SchedulerLease.objects.select_for_update())
+
+
+def keep_lease(token: int) -> bool:
+    """Whether the lease is still this token's; nobody takes it before this transaction ends."""
+    return bool(_LEASE.read(token))
+
+
+def _lease(token: int) -> QuerySet[SchedulerLease, tuple[str]]:
+    leases = SchedulerLease.objects.select_for_update().filter(token=token)
+    return leases.order_by().values_list("pk")
+
+
+_LEASE = AskedOnce(_lease)
 
 
 def lock_ends(whose: Q) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Model
 
+# Whole numbers and nothing are stored as they are; no text and no JSON is given as a number.
+_AS_THEY_ARE = frozenset({int, type(None)})
 # Makes of a value what the database takes, for the connection it goes to.
 Saver = Callable[[Any, Any], Any]
 
@@ -89,7 +91,13 @@ def prepared_rows(savers: Sequence[Saver], rows: Sequence[Sequence[Any]]) -> lis
     return list(zip(*(_column(save, values, here) for save, values in columns), strict=True))
 
 
-def _column(save: Saver, values: Sequence[Any], here: Any) -> Iterator[Any]:
+def _column(save: Saver, values: Sequence[Any], here: Any) -> Iterable[Any]:
+    if set(map(type, values)) <= _AS_THEY_ARE:
+        return values
+    return _made_ready(save, values, here)
+
+
+def _made_ready(save: Saver, values: Sequence[Any], here: Any) -> Iterator[Any]:
     known: dict[Any, Any] = {}
     for value in values:
         if value is None or isinstance(value, int | dict | list):
@@ -106,8 +114,7 @@ def _prepared(savers: Iterable[Saver], values: Iterable[Any]) -> list[Any]:
 
 
 def _ready(save: Saver, value: Any, here: Any) -> Any:
-    # Whole numbers and nothing are stored as they are; no text and no JSON is given as a number.
-    if value is None or type(value) is int:
+    if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, Model):
         value = value.pk

@@ -22,6 +22,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.inbox.telling import News, tell
+from scheduler.services.inbox.watching import with_watchers
 from scheduler.services.sessions.entering import may_connect
 from scheduler.services.stopping import request_stop
 from scheduler.spec.units import format_duration
@@ -86,7 +87,7 @@ def stop_idle_sessions(*, now: datetime) -> int:
         if last_done <= now - rest and _was_told(warning, now - notice):
             count += _stop(attempt.pk, rest, now)
         else:
-            warned.append(warning)
+            warned.append((attempt.job, warning))
     _tell_once(warned, now)
     return count
 
@@ -94,13 +95,17 @@ def stop_idle_sessions(*, now: datetime) -> int:
 def _warning(attempt: Attempt, last_done: datetime, stop_at: datetime) -> News:
     """Another one only after something was done in it."""
     job = attempt.job
+    text = (
+        f"Nothing was done in the session since {last_done:%Y-%m-%d %H:%M} UTC; it stops at "
+        f"{stop_at:%H:%M} UTC."
+    )
     return News(
         person_id=job.owner_id,
         kind=NoticeKind.SESSION_IDLE,
         subject=f"job:{job.pk}",
         title=f"{job.name} is idle and stops soon",
-        text=f"Nothing was done in the session since {last_done:%Y-%m-%d %H:%M} UTC; it stops at "
-        f"{stop_at:%H:%M} UTC. Go on in it, or keep it, if you still need it.",
+        text=f"{text} Go on in it, or keep it, if you still need it.",
+        for_others=text,
         path=f"/sessions/{job.pk}/",
         key=f"session-idle:{attempt.pk}:{int(last_done.timestamp())}",
     )
@@ -112,8 +117,9 @@ def _was_told(one: News, by: datetime) -> bool:
 
 
 @transaction.atomic
-def _tell_once(news: list[News], now: datetime) -> None:
+def _tell_once(warned: list[tuple[Job, News]], now: datetime) -> None:
     """Asked before, for each look finds them anew and their pages would be told each time."""
+    news = [one for _, one in warned]
     known = set(
         Notification.objects.filter(
             person__in={one.person_id for one in news}, key__in=[one.key for one in news]
@@ -121,7 +127,7 @@ def _tell_once(news: list[News], now: datetime) -> None:
         if news
         else ()
     )
-    tell((one for one in news if one.key not in known), now=now)
+    tell(with_watchers((job, one) for job, one in warned if one.key not in known), now=now)
 
 
 def _last_done(seen_at: datetime | None, started_at: datetime | None) -> datetime:

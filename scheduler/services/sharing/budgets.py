@@ -21,7 +21,7 @@ from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.rows.counters import MOST_LIMIT
 from scheduler.services.rows.locking import lock_ends, lock_starts
-from scheduler.services.sharing.committing import begin_budget
+from scheduler.services.sharing.keeping.beginning import begin_budget
 from scheduler.services.sharing.keeping.pledging import give_back_of
 from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
 from scheduler.services.sharing.tree import account_of, below, children, parent_of

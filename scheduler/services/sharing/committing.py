@@ -1,6 +1,6 @@
 """Budgets at a start and at its end: commit the worst case, release it once, spend what was taken.
 
-A new budget begins with what its period has used already, and holds what runs.
+A job with a highest price commits no more money than is left of that.
 Called in the transaction of the start, under the locks of the accounts from the root down, and in
 the transaction that ends the attempt.
 """
@@ -21,18 +21,16 @@ from scheduler.models import (
     Budget,
     BudgetHold,
     BudgetPledge,
-    BudgetTrueUp,
     CommitsAt,
     Device,
     Enforcement,
+    Job,
     UsageEntry,
 )
 from scheduler.money import MOST_AT_ONCE, MOST_COUNTED, steps_per_s
 from scheduler.selectors.sharing.periods import in_force_or_late, is_late
 from scheduler.services.rows.counters import raised
-from scheduler.services.sharing.prices import dearest_steps
-from scheduler.services.sharing.tree import below
-from scheduler.states import LIVE_ATTEMPT_STATES
+from scheduler.services.sharing.prices import dearest_steps, most_of
 
 
 class BudgetReached(RuntimeError):
@@ -45,12 +43,17 @@ class BudgetReached(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """An attempt's accounts (keys), its devices (ids) and its time limit in seconds."""
+    """An attempt of a job, its accounts (keys) and its devices (ids)."""
 
     attempt: Attempt
+    job: Job
     keys: frozenset[str]
     devices: Sequence[int]
-    limit_s: int
+
+    @property
+    def limit_s(self) -> int:
+        """For how long it holds them at most."""
+        return self.job.time_limit_s
 
     @property
     def gpu_seconds(self) -> int:
@@ -69,7 +72,9 @@ def commit_budgets(
     """
     key_of = {account.pk: account.key for account in accounts}
     budgets = list(in_force_or_late(now).filter(account__in=accounts))
-    steps = _steps_of(cases, now) if any(budget.is_money for budget in budgets) else {}
+    in_money = any(budget.is_money for budget in budgets)
+    steps = _steps_of(cases, now) if in_money else {}
+    most = {one.attempt.pk: most_of(one.attempt, one.job) for one in cases if in_money}
     pledged = _pledged(budgets, cases)
     holds = []
     for budget in budgets:
@@ -80,18 +85,14 @@ def commit_budgets(
         if is_late(budget, now):
             raise BudgetReached(f"{key}: its next period's budget is still to be made", budget)
         credits = [pledged.get((one.attempt.job_id, budget.pk)) for one in mine]
-        money = [
-            _money_of(one, credit, budget, steps) for one, credit in zip(mine, credits, strict=True)
+        made = [
+            _hold_of(one, credit, budget, steps, most.get(one.attempt.pk))
+            for one, credit in zip(mine, credits, strict=True)
         ]
         known = [credit for credit in credits if credit is not None]
-        more_s = sum(one.gpu_seconds for one in mine) - sum(one.gpu_seconds for one in known)
-        take(budget, key, more_s, sum(money) - sum(one.money for one in known))
-        holds += [
-            BudgetHold(
-                attempt=one.attempt, budget=budget, gpu_seconds=one.gpu_seconds, money=amount
-            )
-            for one, amount in zip(mine, money, strict=True)
-        ]
+        more_s = sum(one.gpu_seconds for one in made) - sum(one.gpu_seconds for one in known)
+        take(budget, key, more_s, sum(h.money for h in made) - sum(one.money for one in known))
+        holds += made
     BudgetHold.objects.bulk_create(holds)
     if pledged:
         BudgetPledge.objects.filter(pk__in=[one.pk for one in pledged.values()]).delete()
@@ -119,18 +120,24 @@ def lock_budgets(budgets: Iterable[int]) -> None:
     list(rows.only("pk").order_by("account__depth", "pk"))
 
 
-def _money_of(
+def _hold_of(
     case: WorstCase,
     pledge: BudgetPledge | None,
     budget: Budget,
     steps: Mapping[tuple[int, int], int | None],
-) -> int:
-    """Steps of money; no more than was pledged for so many GPU-seconds, whatever prices say now."""
+    most: int | None,
+) -> BudgetHold:
+    """With `most` money by its highest price, and no more than was pledged for so many GPU-seconds,
+    whatever prices say now."""
+    hold = BudgetHold(attempt=case.attempt, budget=budget, gpu_seconds=case.gpu_seconds)
     if pledge is None or case.gpu_seconds > pledge.gpu_seconds:
-        return _money(case, budget, steps)
-    if None in (steps.get((case.attempt.pk, device)) for device in case.devices):
-        return pledge.money
-    return min(_money(case, budget, steps), pledge.money)
+        hold.money = _money(case, budget, steps)
+    elif None in (steps.get((case.attempt.pk, device)) for device in case.devices):
+        hold.money = pledge.worst_money
+    else:
+        hold.money = min(_money(case, budget, steps), pledge.worst_money)
+    hold.keep_at_most(most)
+    return hold
 
 
 def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
@@ -143,10 +150,10 @@ def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
         raise BudgetReached(f"{key}: its budget cannot count so much", budget)
     if money > 0:
         row = row.filter(committed_money__lte=MOST_COUNTED - money, spent_money__lte=MOST_COUNTED)
-    if budget.enforcement == Enforcement.HARD_STOP:
+    if gpu_seconds <= 0 and money <= 0:
+        pass  # A pledge covers it, or it becomes less.
+    elif budget.enforcement == Enforcement.HARD_STOP:
         row = row.filter(spent_out_at__isnull=True)
-    elif gpu_seconds <= 0 and money <= 0:
-        pass  # A pledge covers it.
     elif budget.enforcement == Enforcement.RESERVE and budget.is_money:
         row = row.filter(Q(money__gte=F("committed_money") + F("spent_money") + money))
     elif budget.enforcement == Enforcement.RESERVE:
@@ -179,21 +186,24 @@ def _steps_of(cases: Sequence[WorstCase], now: datetime) -> dict[tuple[int, int]
     return {pair: prices[whose] for pair, whose in asked.items()}
 
 
-def extend_holds(attempt: Attempt, was_s: int, then_s: int) -> None:
-    """Commit more for an attempt whose time limit rises from `was_s` to `then_s`.
+def hold_again(attempt: Attempt, job: Job, then_s: int) -> None:
+    """Commit what a live attempt of the job, loaded as it is but for its time limit, takes at worst
+    with a limit of `then_s` and its highest price.
 
     Raises BudgetReached where a budget on the way has less left.
     """
+    was_s, most = job.time_limit_s, most_of(attempt, job)
     holds = BudgetHold.objects.filter(attempt=attempt, settled_at__isnull=True)
     holds = holds.select_related("budget__account")
     for hold in holds.order_by("budget__account__depth", "budget_id"):
         # Both were made as something times the limit, so the division is exact.
-        gpu_seconds = hold.gpu_seconds * (then_s - was_s) // was_s
-        money = hold.money * (then_s - was_s) // was_s
-        take(hold.budget, hold.budget.account.key, gpu_seconds, money)
-        BudgetHold.objects.filter(pk=hold.pk).update(
-            gpu_seconds=F("gpu_seconds") + gpu_seconds, money=F("money") + money
-        )
+        had_s, had = hold.gpu_seconds, hold.money
+        hold.gpu_seconds += had_s * (then_s - was_s) // was_s
+        whole = hold.worst_money
+        hold.whole_money = whole + whole * (then_s - was_s) // was_s
+        hold.keep_at_most(most)
+        take(hold.budget, hold.budget.account.key, hold.gpu_seconds - had_s, hold.money - had)
+        hold.save(update_fields=["gpu_seconds", "money", "whole_money"])
 
 
 def settle_all(attempts: Sequence[Attempt], *, now: datetime) -> None:
@@ -244,57 +254,3 @@ def used_by(entries: QuerySet[UsageEntry]) -> tuple[int, int]:
     gpu_seconds = sum(seconds for seconds, _ in found)
     money = sum(seconds * steps for seconds, steps in found)
     return max(0, gpu_seconds), min(max(0, money), MOST_COUNTED)
-
-
-def begin_budget(budget: Budget, *, now: datetime) -> None:
-    """What was used in its period so far is spent; what runs now is held at its worst.
-
-    What it begins with is on record beside its true-ups, the next of which asks the ledger.
-    """
-    ended = UsageEntry.objects.filter(
-        below(budget.account, "project"),
-        period_start__gte=budget.valid_from,
-        period_start__lt=budget.valid_until,
-    ).exclude(attempt__state__in=LIVE_ATTEMPT_STATES)
-    spent_s, spent_money = used_by(ended)
-    holds = _holds_of_running(budget, now) if budget.valid_from <= now < budget.valid_until else []
-    BudgetHold.objects.bulk_create(holds)
-    Budget.objects.filter(pk=budget.pk).update(
-        spent_s=spent_s,
-        spent_money=spent_money if budget.is_money else 0,
-        committed_s=sum(hold.gpu_seconds for hold in holds),
-        committed_money=sum(hold.money for hold in holds),
-    )
-    opening = spent_money if budget.is_money else spent_s
-    if opening:
-        BudgetTrueUp.objects.create(
-            budget=budget,
-            is_opening=True,
-            at=now,
-            until_s=int(now.timestamp()),
-            difference=opening,
-        )
-    budget.refresh_from_db()
-
-
-def _holds_of_running(budget: Budget, now: datetime) -> list[BudgetHold]:
-    attempts = Attempt.objects.filter(
-        below(budget.account, "job__project"), state__in=LIVE_ATTEMPT_STATES
-    )
-    rows = list(
-        attempts.filter(placements__allocations__isnull=False).values_list(
-            "pk",
-            "job__time_limit_s",
-            "job__project__team_id",
-            "placements__allocations__device__model",
-        )
-    )
-    steps = dearest_steps({row[2:] for row in rows}, now=now) if budget.is_money else {}
-    holds: dict[int, BudgetHold] = {}
-    for attempt, limit_s, team, model in rows:
-        hold = holds.setdefault(
-            attempt, BudgetHold(attempt_id=attempt, budget=budget, gpu_seconds=0)
-        )
-        hold.gpu_seconds += limit_s
-        hold.money += (steps.get((team, model)) or 0) * limit_s
-    return list(holds.values())

@@ -32,10 +32,9 @@ from scheduler.services.sharing.tree import (
     ROOT_KEY,
     below,
     lines_of,
-    locked,
     name_of,
-    on_the_way,
     owners_over,
+    to_lock,
 )
 from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import LIVE_ATTEMPT_STATES, WaitReason
@@ -78,7 +77,7 @@ def charge_starts(
     `jobs` with their projects, `devices` (ids) by job. Costs one statement where nobody has rules.
     """
     projects = {(job.project_id, job.project.team_id) for job in jobs.values()}
-    accounts = locked(on_the_way(projects))
+    accounts = _OVER.read(sorted({project_id for project_id, _ in projects}))
     if not accounts:
         return
     lines = lines_of(projects)
@@ -86,6 +85,13 @@ def charge_starts(
         _check_caps(account, [jobs[one.job_id] for one in attempts], devices, lines)
     _charge_quotas(accounts, jobs, devices, lines, now)
     _commit_budgets(accounts, attempts, jobs, devices, lines, now)
+
+
+def _over(projects: Sequence[int]) -> QuerySet[Account]:
+    return to_lock(owners_over(projects))
+
+
+_OVER = BuiltOnce(_over)
 
 
 def _check_caps(
@@ -181,7 +187,7 @@ def _commit_budgets(
     cases = []
     for one in attempts:
         job = jobs[one.job_id]
-        cases.append(WorstCase(one, lines[job.project_id], devices[one.job_id], job.time_limit_s))
+        cases.append(WorstCase(one, job, lines[job.project_id], devices[job.pk]))
     try:
         commit_budgets(accounts, cases, now=now)
     except BudgetReached as reached:

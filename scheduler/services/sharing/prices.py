@@ -1,14 +1,18 @@
-"""What a GPU-second may cost at most, as far as it is known now: what worst cases are priced by."""
+"""What a GPU-second may cost at most, as far as it is known now, and what is left of a highest
+price: what worst cases are priced by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db.models import Sum
 
 from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
-from scheduler.models import Device
-from scheduler.money import steps_per_s
+from scheduler.models import Attempt, Device, Job, UsageEntry
+from scheduler.money import steps_of_cost, steps_per_s
 from scheduler.selectors.machines.shapes import serving
 
 # Prices that begin later are not looked at: few jobs run longer.
@@ -62,6 +66,25 @@ def dearest_by_card(
         team: {model: _steps(table, model, now, team) for model in asked}
         for team in (None, *sorted(table.teams))
     }
+
+
+def spent_of(jobs: Collection[int], *, but: Collection[int] = ()) -> dict[int, int]:
+    """By job (id) what the books have of its attempts, those of `but` (ids) aside, in steps; one
+    query for any. Of who waits that is all that it has cost."""
+    if not jobs:
+        return {}
+    entries = UsageEntry.objects.filter(job__in=jobs).exclude(attempt__in=but)
+    sums = entries.order_by().values_list("job").annotate(Sum("cost"))
+    return {job: max(0, steps_of_cost(Decimal(cost))) for job, cost in sums}
+
+
+def most_of(attempt: Attempt, job: Job) -> int | None:
+    """What an attempt of the job may cost at most, in steps: what those before it have left of its
+    highest price; None without one. One query for one that was tried before."""
+    if job.max_cost_steps is None or attempt.number == 1:
+        return job.max_cost_steps
+    spent = spent_of([job.pk], but=[attempt.pk])
+    return max(0, job.max_cost_steps - spent.get(job.pk, 0))
 
 
 def _steps(table: RateTable, model: str, now: datetime, team: int | None) -> int | None:

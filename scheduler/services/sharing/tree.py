@@ -92,7 +92,12 @@ def on_the_way(projects: Iterable[tuple[int, int]]) -> Q:
 
 def locked(which: Q) -> list[Account]:
     """The accounts that exist, locked from the root down, so that nobody waits in a circle."""
-    return list(Account.objects.select_for_update().filter(which).order_by("depth", "pk"))
+    return list(to_lock(which))
+
+
+def to_lock(which: Q) -> QuerySet[Account]:
+    """The same before it is asked."""
+    return Account.objects.select_for_update().filter(which).order_by("depth", "pk")
 
 
 def children(account: Account) -> QuerySet[Account]:
@@ -146,5 +151,6 @@ __all__ = [
     "name_of",
     "on_the_way",
     "parent_of",
+    "to_lock",
     "whose_account",
 ]

@@ -17,8 +17,9 @@ def capped_on_the_way(project: Project) -> QuerySet[Account]:
     return Account.objects.filter(on_the_way([(project.pk, project.team_id)]), capped)
 
 
-def refuse_beyond_cap(project: Project, more: int, *, is_session: bool) -> None:
-    """Raises SpecInvalid if `more` jobs are too many for the project or an account above it.
+def refuse_beyond_cap(project: Project, more: int, *, is_session: bool, going: int = 0) -> None:
+    """Raises SpecInvalid if `more` jobs are too many for the project or an account above it, when
+    `going` of its waiting ones make room for them.
 
     Only accounts with such a cap are locked, so that two submits do not both take the last place.
     """
@@ -26,14 +27,14 @@ def refuse_beyond_cap(project: Project, more: int, *, is_session: bool) -> None:
     for account in capped.order_by("depth", "pk"):
         whose = whose_account(account, project) or "all teams together"
         jobs = Job.objects.filter(below(account, "project"))
-        if account.max_pending is not None:
-            _refuse_waiting(jobs, account.max_pending, more, whose)
+        if account.max_pending is not None and more > going:
+            _refuse_waiting(jobs, account.max_pending, more, whose, going)
         if account.max_sessions is not None and is_session:
             _refuse_open(jobs, account.max_sessions, whose)
 
 
-def _refuse_waiting(jobs: QuerySet[Job], most: int, more: int, whose: str) -> None:
-    count = jobs.filter(state__in=WAITING_JOB_STATES).count()
+def _refuse_waiting(jobs: QuerySet[Job], most: int, more: int, whose: str, going: int) -> None:
+    count = jobs.filter(state__in=WAITING_JOB_STATES).count() - going
     if count + more > most:
         words = (
             f"would bring {more + count} waiting jobs to {whose}, and {most} are allowed; "

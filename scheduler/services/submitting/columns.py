@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from scheduler.money import steps_of
 from scheduler.spec import JobSpec
 from scheduler.spec.values import WHOLE_MILLI, is_mig_profile
 from scheduler.states import latest_start
@@ -63,11 +64,14 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "topology_level": topology.level,
         "topology_mode": topology.mode if topology.level else "",
         "time_limit_s": spec.time_limit,
+        "max_cost_steps": None if spec.max_cost is None else steps_of(spec.max_cost),
         "retries": spec.retries,
         "retry_rules": [rule.written() for rule in spec.retry_rules] or None,
+        "notify": list(spec.notify) or None,
         "preemptible": spec.is_preemptible,
         "min_runtime_s": spec.min_runtime,
         "booking": spec.booking,
+        "group_name": spec.group or None,
         "begin_at": spec.begin,
         **finish_columns(spec.finish_by, spec.finish_by_policy, spec.time_limit),
     }

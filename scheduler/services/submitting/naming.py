@@ -17,8 +17,9 @@ _SHOWN = 20
 def in_order(specs: Sequence[JobSpec]) -> list[int]:
     """The rows of `specs`, each after those it names; otherwise as they were sent.
 
-    Raises SpecInvalid: for a name that is none or several of the bulk, and for a circle, which is
-    printed. Numbers name jobs of before, so they close no circle.
+    Where groups are named, of which the last one sent counts, each comes as soon as those it waits
+    for are there. Raises SpecInvalid: for a name that is none or several of the bulk, and for a
+    circle, which is printed. Numbers name jobs of before, so they close no circle.
     """
     counts = Counter(spec.name for spec in specs)
     row_of = {spec.name: row for row, spec in enumerate(specs)}
@@ -43,12 +44,29 @@ def in_order(specs: Sequence[JobSpec]) -> list[int]:
         shown = circle if len(circle) <= _SHOWN else [*circle[: _SHOWN - 1], "…", circle[-1]]
         words = f"wait for each other in a circle: {' -> '.join(shown)}; remove one of these"
         raise SpecInvalid([SpecProblem(f"jobs[{error.args[1][0]}].depends_on", words)]) from None
+    if any(spec.group for spec in specs):
+        return _as_sent(graph)
     rows: list[int] = []
     while sorter.is_active():
         ready = sorted(sorter.get_ready())
         rows += ready
         sorter.done(*ready)
     return rows
+
+
+def _as_sent(graph: Mapping[int, Sequence[int]]) -> list[int]:
+    """Each row in its turn, and just before it what it waits for."""
+    rows: dict[int, None] = {}
+
+    def visit(row: int) -> None:
+        if row not in rows:
+            for other in graph[row]:
+                visit(other)
+            rows[row] = None
+
+    for row in sorted(graph):
+        visit(row)
+    return list(rows)
 
 
 def with_numbers(spec: JobSpec, job_of: Mapping[str, Job]) -> JobSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -21,13 +21,16 @@ from scheduler.services.sharing.keeping.pledging import pledge_at_submit
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.groups import Members, after_group
 from scheduler.services.submitting.in_time import refuse_unfinishable
 from scheduler.services.submitting.longest import refuse_longer
 from scheduler.services.submitting.order import Order, resolve_order, write_waits
+from scheduler.services.submitting.payable import refuse_unpayable
+from scheduler.services.submitting.superseding import Newest, supersede
 from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec
 from scheduler.spec.order import AFTERCORR, of_task, write_range
-from scheduler.states import JobState, WaitReason
+from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Target:
 class Opening:
     """A job that may be written: where it goes, and what it waits for.
 
-    `budgets` as `asked_at_submit`.
+    `budgets` as `asked_at_submit`; `members`: of its group, None for none.
     """
 
     target: Target
@@ -55,6 +58,7 @@ class Opening:
     order: Order
     obstacle: Obstacle | None
     budgets: Sequence[Budget] = ()
+    members: Members | None = None
 
     @property
     def _fields(self) -> dict[str, Any]:
@@ -80,20 +84,32 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     have been written.
     """
     refuse_session(spec)
-    order = resolve_order(target.actor, spec)
+    order, members = resolve_order(target.actor, spec), _members_of(target, spec, seen)
+    if members is not None:
+        order = after_group(target.actor, order, spec, members)
     budgets = seen.budgets_at(target.now)
     seen.once(refuse_blocked, target.project, budgets)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
     refuse_unfinishable(spec, target.now, booking.from_at if booking else None)
+    refuse_unpayable(spec, target.project, target.queue.pool, seen.dearest_at(target.now))
     seen.once(refuse_above_ceiling, target.project, spec.tier_number)
     longest = seen.longest_in(target.project, target.queue.pool, target.now)
     refuse_longer(longest, target.project, target.queue.pool, spec.time_limit)
     if seen.has_cap(target.project):
         more = len(spec.array.indexes) if spec.array else 1
-        refuse_beyond_cap(target.project, more, is_session=spec.session is not None)
+        going = len(members.leaving(spec.group_policy)) if members else 0
+        is_session = spec.session is not None
+        refuse_beyond_cap(target.project, more, is_session=is_session, going=going)
     target = replace(target, booking=booking)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
-    return Opening(target, spec, order, obstacle, budgets)
+    return Opening(target, spec, order, obstacle, budgets, members)
+
+
+def _members_of(target: Target, spec: JobSpec, seen: Seen) -> Members | None:
+    """What runs again the failed tasks of an array is none beside it: it ends nothing."""
+    if not spec.group or target.rerun_of is not None:
+        return None
+    return seen.groups.setdefault((target.project.path, spec.group), Members())
 
 
 def write_jobs(openings: Sequence[Opening]) -> list[Job]:
@@ -117,9 +133,23 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
         if one.spec.session is not None
     )
     note_meant(openings[0].target.actor, jobs)
-    pledge_at_submit(jobs, openings[0].budgets, now=openings[0].target.now)
     _record(openings[0].target, jobs)
+    _end_older((one, [job]) for one, job in pairs)
+    left = [job for job in jobs if job.state not in FINAL_JOB_STATES]
+    pledge_at_submit(left, openings[0].budgets, now=openings[0].target.now)
     return jobs
+
+
+def _end_older(written: Iterable[tuple[Opening, Sequence[Job]]]) -> None:
+    """What is older in their groups, before budgets are asked: what it had pledged is free then."""
+    newest = [
+        (one.target, Newest(jobs, one.members, one.spec.group_policy))
+        for one, jobs in written
+        if one.members is not None
+    ]
+    if newest:
+        target = newest[0][0]
+        supersede([one for _, one in newest], actor=target.actor, now=target.now)
 
 
 def _held_by(target: Target, spec: JobSpec) -> Obstacle | None:
@@ -164,19 +194,22 @@ def _open_set(opening: Opening) -> Job:
         rerun_of=target.rerun_of,
         created_at=target.now,
     )
-    # A task's own spec is that of one job: its clone is no array again.
-    alone = spec.model_copy(update={"array": None, "depends_on": of_task(spec.depends_on, 0)})
-    common = _fields(target, alone, opening.order)
+    # A task's own spec is that of one job: its clone is no array again, nor ends what is left of
+    # this one as the newest of its group.
+    own = {"array": None, "depends_on": of_task(spec.depends_on, 0)}
+    alone = spec.model_copy(update={**own, "group": "", "group_policy": "wait"})
+    common = _fields(target, alone, opening.order) | {"group_name": spec.group or None}
     states = _states(opening, indexes, limit)
-    own = _own_specs(spec, common["spec"], indexes)
+    specs = _own_specs(spec, common["spec"], indexes)
     tasks = add_objects(
         Job(**{**common, **document}, **state, job_set=job_set, array_index=index)
-        for index, state, document in zip(indexes, states, own, strict=True)
+        for index, state, document in zip(indexes, states, specs, strict=True)
     )
     write_waits([(opening.order, tasks)])
     note_meant(target.actor, tasks)
-    pledge_at_submit(tasks, opening.budgets, now=target.now)
     _record(target, tasks)
+    _end_older([(opening, tasks)])
+    pledge_at_submit(tasks, opening.budgets, now=target.now)
     return tasks[0]
 
 

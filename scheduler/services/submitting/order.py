@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from accounts.models import User
 from scheduler.models import Dependency, Job, SetDependency
@@ -95,10 +95,8 @@ def resolve_order(actor: User, spec: JobSpec) -> Order:
         problems.append(SpecProblem(_FIELD, words))
     if problems:
         raise SpecInvalid(problems)
+    # Two submits at once do not overlook each other: `lock_groups` has locked the person.
     is_singleton = any(one.kind == SINGLETON for one in spec.depends_on)
-    if is_singleton:
-        # Two submits at once must not overlook each other.
-        User.objects.select_for_update().filter(pk=actor.pk).first()
     # A task that is named twice, by its number and by its index, is one.
     needed = tuple(
         dict.fromkeys(
@@ -114,10 +112,14 @@ def resolve_order(actor: User, spec: JobSpec) -> Order:
     return Order(needed, arrays, is_singleton, obstacle, by_index)
 
 
-def lock_arrays(actor: User, specs: Sequence[JobSpec]) -> None:
-    """Lock all arrays that these specs wait for, before any job of theirs: one spec after the other
-    would lock jobs of the first before arrays of the second. No statement where there are none."""
+def lock_arrays(actor: User, specs: Sequence[JobSpec], also: QuerySet[Job] | None = None) -> None:
+    """Lock all arrays that these specs wait for, and those of the jobs in `also`, before any job of
+    theirs: one spec after the other would lock jobs of the first before arrays of the second. No
+    statement where there are none."""
     numbers = {one.job_set for spec in specs for one in spec.depends_on if one.index is None} - {0}
+    if also is not None:
+        tasks = also.filter(job_set__isnull=False).order_by()
+        numbers |= set(tasks.values_list("job_set_id", flat=True).distinct())
     if numbers:
         rows = visible_sets(actor).filter(pk__in=numbers).select_for_update(of=("self",))
         list(rows.order_by("pk").values_list("pk"))

@@ -16,7 +16,9 @@ from scheduler.money import PRICE_DECIMALS, cost_of
 from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.sharing.after import BudgetAfter, LimitAfter
 from scheduler.services.sharing.prices import dearest_of
+from scheduler.services.submitting.groups import group_words, read_groups
 from scheduler.services.submitting.opening import Opening, Target, check_job
+from scheduler.services.submitting.payable import highest_words
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec
 from scheduler.states import Finish, JobState
@@ -66,6 +68,8 @@ class Quote:
     jobs of the same or a higher tier. `estimate`, `limits` and `budgets` are what
     `scheduler.loop.supposing.quoting` adds: after this job, at its worst. `finish`: how it stands
     to the moment by which it has to be finished, None without one, and `remedies` what would help.
+    `highest`: for how long its highest price is enough, empty without one. `group`: what its submit
+    does to others of its group, empty for nothing.
     """
 
     pool: str
@@ -83,12 +87,15 @@ class Quote:
     budgets: tuple[BudgetAfter, ...] = ()
     finish: Finish | None = None
     remedies: tuple[Remedy, ...] = ()
+    highest: str = ""
+    group: str = ""
 
 
 def check_only(*, actor: User, spec: JobSpec, now: datetime) -> Opening:
     """Check a spec as `submit_job` would, and write nothing; raises SpecInvalid."""
     seen = Seen()
     project, queue = resolve_target(actor, spec, now, seen)
+    read_groups(actor, [spec], seen)
     with transaction.atomic():
         return check_job(Target(actor, project, queue, now), spec, seen)
 
@@ -119,6 +126,8 @@ def preview_of(opening: Opening) -> Quote:
         worst_case_cost=_most(spec, price),
         currency=load_conf().currency,
         is_paused=queue.is_paused,
+        highest=highest_words(spec, steps),
+        group=group_words(spec, opening.members),
     )
 
 
@@ -126,7 +135,10 @@ def _most(spec: JobSpec, price: Decimal | None) -> Decimal | None:
     if not spec.gpus:
         return Decimal(0)
     seconds = _tasks(spec) * spec.gpus * spec.time_limit
-    return cost_of(seconds, price) if price is not None else None
+    if price is None:
+        return None
+    most = cost_of(seconds, price)
+    return most if spec.max_cost is None else min(most, _tasks(spec) * spec.max_cost)
 
 
 def _tasks(spec: JobSpec) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from django.db.models import QuerySet
 
@@ -17,12 +18,16 @@ from scheduler.selectors.machines.datasets import dataset_names
 from scheduler.selectors.machines.shapes import Shape, largest_shape
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
+from scheduler.services.prices.highest import Dearest
 from scheduler.services.secrets import secret_problems
 from scheduler.services.sharing.alerts import asked_at_submit
 from scheduler.services.sharing.waiting_room import capped_on_the_way
 from scheduler.services.submitting.longest import longest_on_the_way
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.values import WHOLE_MILLI, format_milli
+
+if TYPE_CHECKING:
+    from scheduler.services.submitting.groups import Members
 
 DEFAULT_POOL = "default"
 FARTHEST_BEGIN = timedelta(days=366)
@@ -39,7 +44,10 @@ class Seen:
     longest: dict[tuple[int, int], tuple[Quota, int] | None] = field(default_factory=dict)
     unlimited: set[int] = field(default_factory=set)
     budgets: dict[datetime, tuple[Budget, ...]] = field(default_factory=dict)
+    dearest: dict[datetime, Dearest] = field(default_factory=dict)
     passed: set[tuple[Hashable, ...]] = field(default_factory=set)
+    # By project and name: the groups that were locked, as `groups.Members`.
+    groups: dict[tuple[str, str], Members] = field(default_factory=dict)
 
     def once(self, check: Callable[..., None], *about: Hashable) -> None:
         """Make a check unless it was passed before; what it raises goes through."""
@@ -52,6 +60,10 @@ class Seen:
         if now not in self.budgets:
             self.budgets[now] = asked_at_submit(now)
         return self.budgets[now]
+
+    def dearest_at(self, now: datetime) -> Dearest:
+        """What the least time of jobs costs, by prices that are looked up once."""
+        return self.dearest.setdefault(now, Dearest(now))
 
     def has_cap(self, project: Project) -> bool:
         """Whether an account on the project's way up caps its waiting jobs or its sessions."""

@@ -30,7 +30,7 @@ _VALUE = {DayOfUse: "gpu_seconds", DayOfJobs: "jobs"}
 def count_days(*, now: datetime) -> int:
     """Sum up what came since the last count; how many entries. Again at once it does nothing."""
     upto = _put_together(now)
-    newest = _newest() if upto is not None else None
+    newest = newest_entry() if upto is not None else None
     if upto is None or newest is None:
         return 0
     begin = upto
@@ -42,7 +42,7 @@ def count_days(*, now: datetime) -> int:
     return upto - begin
 
 
-def _newest() -> int | None:
+def newest_entry() -> int | None:
     """The highest number below which no entry can come any more; None while others are writing.
 
     PostgreSQL gives numbers before it shows rows: whoever may write waits until it is known.

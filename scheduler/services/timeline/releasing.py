@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import DateTimeField, F, QuerySet, Value
 from django.db.models.functions import Greatest
 
-from accounts.statements import BuiltOnce, ChangedOnce
+from accounts.statements import BuiltOnce, ChangedOnce, empty_here
 from scheduler import events
 from scheduler.models import Allocation, Placement
 from scheduler.services.gathering import Step, afterwards
@@ -23,14 +23,14 @@ def release_devices(placement: Placement, *, now: datetime) -> None:
 
 
 def _held_by(placements: Sequence[int]) -> QuerySet[Allocation, tuple[Any, ...]]:
-    held = Allocation.objects.filter(placement_id__in=placements, released_at__isnull=True)
+    held = Allocation.objects.filter(empty_here("released_at"), placement_id__in=placements)
     return held.order_by().values_list(
         "placement_id", "device_id", "device__model", "device__milli"
     )
 
 
 def _close(placements: Sequence[int], now: datetime) -> tuple[QuerySet[Allocation], dict[str, Any]]:
-    held = Allocation.objects.filter(placement_id__in=placements, released_at__isnull=True)
+    held = Allocation.objects.filter(empty_here("released_at"), placement_id__in=placements)
     # A clock that was put back since must not make the time that is charged negative.
     return held, {"released_at": Greatest(F("acquired_at"), Value(now, DateTimeField()))}
 

@@ -15,9 +15,9 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Greatest
 
-from accounts.statements import BuiltOnce, ChangedOnce
+from accounts.statements import BuiltOnce, ChangedOnce, empty_here
 from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
-from scheduler.models import Device, DeviceSegment
+from scheduler.models import Allocation, Device, DeviceSegment
 from scheduler.selectors.calendar.reserved import active_bookings, reserved_devices
 from scheduler.services.rows.adding import add_rows
 from scheduler.states import AttemptState, DeviceHealth, NodeState
@@ -75,10 +75,12 @@ def follow_devices(ids: Iterable[int], *, now: datetime, cause: str) -> int:
 
 
 def follow_attempts(ids: Sequence[int], *, now: datetime, cause: str) -> int:
-    """The same for the devices these attempts hold."""
-    locked = _locked(_held_by(ids))
-    rows = _OF_ATTEMPTS.rows(ids, now) if locked is None else _OF_DEVICES.rows(locked, now)
-    return _follow(rows, now, cause)
+    """The same for the devices these attempts hold.
+
+    They are looked up first: asked for all facts through what attempts hold, SQLite goes through
+    every device there is.
+    """
+    return follow_devices((device for (device,) in _HELD.rows(ids)), now=now, cause=cause)
 
 
 def follow_node(node_id: int, *, now: datetime, cause: str) -> int:
@@ -145,26 +147,21 @@ def _facts_known(devices: QuerySet[Device], now: datetime) -> QuerySet[Any, tupl
     return found.order_by("pk").values_list(*_READ.values())
 
 
-def _held_by(attempts: Sequence[int]) -> QuerySet[Device]:
-    return Device.objects.filter(
-        allocations__placement__attempt__in=attempts, allocations__released_at__isnull=True
-    )
+def _held_by(attempts: Sequence[int]) -> QuerySet[Allocation, tuple[Any, ...]]:
+    held = Allocation.objects.filter(empty_here("released_at"), placement__attempt__in=attempts)
+    return held.order_by().values_list("device_id")
 
 
 def _known_of_devices(ids: Sequence[int], now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
     return _facts_known(Device.objects.filter(pk__in=ids), now)
 
 
-def _known_of_attempts(ids: Sequence[int], now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
-    return _facts_known(_held_by(ids), now)
-
-
 def _end(segments: Sequence[int], at_s: int) -> tuple[QuerySet[DeviceSegment], dict[str, Any]]:
-    still = DeviceSegment.objects.filter(pk__in=segments, end_s__isnull=True)
+    still = DeviceSegment.objects.filter(empty_here("end_s"), pk__in=segments)
     return still, {"end_s": Greatest(F("start_s"), at_s)}
 
 
-_OF_DEVICES, _OF_ATTEMPTS = BuiltOnce(_known_of_devices), BuiltOnce(_known_of_attempts)
+_HELD, _OF_DEVICES = BuiltOnce(_held_by), BuiltOnce(_known_of_devices)
 _ENDED = ChangedOnce(_end)
 
 

@@ -71,11 +71,18 @@ class Converted:
         return tuple(one for one in self.remarks if one.became == LOST)
 
 
-def convert(text: str, *, models: Sequence[str] = (), now: datetime | None = None) -> Converted:
-    """Read a script as sbatch would; `models` are the GPU models there are, to find a type in.
-    Times that count from the submit count from `now`."""
+def convert(
+    text: str,
+    *,
+    models: Sequence[str] = (),
+    own: Sequence[str] = (),
+    now: datetime | None = None,
+) -> Converted:
+    """Read a script as sbatch would; `models` are the GPU models there are, to find a type in, and
+    `own` the mail address and name of who submits. Times that count from the submit count from
+    `now`."""
     given, body = options_of(text.lstrip("\ufeff"), KNOWN, SHORT)
-    sheet = Sheet(now=now or datetime.now(UTC))
+    sheet = Sheet(own=tuple(filter(None, own)), now=now or datetime.now(UTC))
     remarks = [_remark(one, sheet) for one in given]
     remarks += _settle(sheet, models)
     remarks += _words_of(body)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduler.spec import units
-from scheduler.spec.slurm import figures, moments
+from scheduler.spec.slurm import figures, mails, moments
 from scheduler.spec.values import format_moment
 
 _TIERS = ("exploratory", "normal", "urgent", "production")
@@ -36,6 +36,8 @@ class Sheet:
     figures: dict[str, int] = field(default_factory=dict)
     gpu_type: str = ""
     is_by_gpu: bool = False
+    # Addresses and names of who submits.
+    own: tuple[str, ...] = ()
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -286,6 +288,8 @@ MEANINGS: dict[str, Callable[[Sheet, str], str]] = {
     "export": _export,
     "signal": _signal,
     "reservation": _text("booking"),
+    "mail-type": lambda sheet, value: mails.take_types(sheet.document, value),
+    "mail-user": lambda sheet, value: mails.take_address(sheet.own, value),
     "comment": _text("description"),
     "wckey": _wckey,
     "switches": _switches,

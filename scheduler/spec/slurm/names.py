@@ -12,7 +12,6 @@ from typing import Final
 from scheduler.spec.slurm.reading import ALWAYS, MAY, NEVER
 
 _PAGE = "output and its errors are kept together as the job's log, and shown on its page"
-_MAIL = "mails are chosen by each person under Settings, not by a job"
 _CORES = "places and binds nothing below a node; the figures count whole cores"
 _CARDS = "cards are set up by the node"
 _HERE = "is about sbatch itself and not about the job"
@@ -25,8 +24,6 @@ LEFT_OUT: Final[Mapping[str, tuple[str, str]]] = {
     "error": (ALWAYS, f"-{_PAGE}"),
     "open-mode": (ALWAYS, f"-{_PAGE}"),
     "input": (ALWAYS, "standard input is empty; read the file inside the script"),
-    "mail-type": (ALWAYS, f"-{_MAIL}"),
-    "mail-user": (ALWAYS, f"-{_MAIL}"),
     "nodelist": (ALWAYS, _NAMED),
     "nodefile": (ALWAYS, _NAMED),
     "batch": (ALWAYS, _NAMED),
@@ -104,6 +101,7 @@ TAKEN: Final[Mapping[str, str]] = {
     "dependency": ALWAYS, "begin": ALWAYS, "deadline": ALWAYS, "hold": NEVER,
     "requeue": NEVER, "no-requeue": NEVER,
     "chdir": ALWAYS, "export": ALWAYS, "signal": ALWAYS, "reservation": ALWAYS,
+    "mail-type": ALWAYS, "mail-user": ALWAYS,
     "comment": ALWAYS, "wckey": ALWAYS, "switches": ALWAYS, "wrap": ALWAYS,
 }  # fmt: skip
 

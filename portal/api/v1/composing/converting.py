@@ -55,9 +55,10 @@ class JobConvert(ApiView):
     def post(self, request: Request) -> Response:
         """`lost` counts what the script asks for and the job does not; look at these remarks."""
         text = body_of(request, ScriptBody)["text"]
-        pools = pool_summaries(viewer_of(request))
+        viewer = viewer_of(request)
+        pools = pool_summaries(viewer)
         models = sorted({model for summary in pools for model in summary.models})
-        found = convert(text, models=models)
+        found = convert(text, models=models, own=(viewer.email, viewer.username))
         shown = {
             "spec": found.document,
             "remarks": [asdict(one) for one in found.remarks],

@@ -72,7 +72,7 @@ class ChoiceShape(serializers.Serializer[Any]):
 
 
 class Choices(serializers.Serializer[Any]):
-    """Every kind there is."""
+    """Every kind that one chooses; what a job itself asks for (`notify`) goes first."""
 
     items = ChoiceShape(many=True)
 

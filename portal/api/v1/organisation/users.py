@@ -66,7 +66,8 @@ class LeavingBody(ReasonBody):
 
 class LeftShape(serializers.Serializer[Any]):
     """What ended; `refused` jobs could not be cancelled just now. `bulk_cancel`: the number of the
-    proposal where there were too many for one person; they go on until a second one agrees."""
+    proposal where there were too many for one person; they go on until a second one agrees.
+    `schedules` of theirs were paused, which leads may take over."""
 
     person = PersonShape()
     tokens = serializers.IntegerField()
@@ -74,6 +75,7 @@ class LeftShape(serializers.Serializer[Any]):
     cancelled = serializers.IntegerField()
     refused = serializers.IntegerField()
     bulk_cancel = serializers.IntegerField(allow_null=True)
+    schedules = serializers.IntegerField()
 
 
 def show_person(person: Any) -> dict[str, Any]:
@@ -162,6 +164,7 @@ class PersonDeactivate(ApiView):
             "cancelled": left.cancelled,
             "refused": left.refused,
             "bulk_cancel": left.proposal.pk if left.proposal else None,
+            "schedules": left.schedules,
         }
         return Response({"person": show_person(get_somebody(actor, username)), **ended, **jobs})
 

@@ -1,11 +1,11 @@
-"""`/api/v1/notifications/…`, `/channels/…` and `/webhooks/…`, one line for each address."""
+"""`…/notifications/…`, `…/watches/`, `…/channels/…`, `…/webhooks/…`, a line for each address."""
 
 from __future__ import annotations
 
 from django.urls import URLPattern, path
 
 from portal.api.v1.organisation import notifications, webhooks
-from portal.api.v1.telling import channels, hours
+from portal.api.v1.telling import channels, hours, watches
 
 telling_urls: list[URLPattern] = [
     path("notifications/", notifications.Notifications.as_view(), name="notifications"),
@@ -17,6 +17,9 @@ telling_urls: list[URLPattern] = [
         notifications.Settings.as_view(),
         name="notifications_settings",
     ),
+    path("watches/", watches.WatchList.as_view(), name="watches"),
+    path("jobs/<int:pk>/watch/", watches.JobWatchers.as_view(), name="job_watch"),
+    path("sets/<int:pk>/watch/", watches.SetWatchers.as_view(), name="set_watch"),
     path("channels/", channels.ChannelList.as_view(), name="channels"),
     path("channels/<int:pk>/", channels.ChannelByNumber.as_view(), name="channel"),
     path("channels/<int:pk>/test/", channels.ChannelTest.as_view(), name="channel_test"),

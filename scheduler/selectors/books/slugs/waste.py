@@ -43,10 +43,11 @@ from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import (
     Readings,
-    read_idle,
     seconds_within,
 )
-from scheduler.selectors.books.slugs.wasted.asked import asked, what_is_idle
+from scheduler.selectors.books.slugs.wasted.asked import asked, idle_as, what_is_idle
+from scheduler.selectors.books.slugs.wasted.hours import hours_of
+from scheduler.selectors.books.slugs.wasted.longest import read_longest
 from scheduler.selectors.books.spans import end_of
 
 _WASTE = (
@@ -77,10 +78,11 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     """
     books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
-    mine = asked(ask, scope, start_s, end_s)
+    conf, windows = load_conf(), ((start_s, end_s),)
+    mine = asked(ask, scope, windows, hours_of(windows, idle_as(conf)))
     spans, costs = _spans_and_costs(books, mine.segments, start_s, end_s)
-    conf = load_conf()
-    rows = _waste_rows(books, scope, read_idle(mine.samples, mine.hours, conf), spans, costs)
+    read = read_longest(mine.readings, conf)
+    rows = _waste_rows(books, scope, read, spans, costs)
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
     idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]

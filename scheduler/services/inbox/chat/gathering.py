@@ -1,12 +1,13 @@
 """What channels are told: taken up from what people were told, and put into one message a look.
 
 A number of statements that does not grow with people or channels. What was taken is known by its
-key, so that what is looked at twice is told once.
+key, so that what is looked at twice is told once. What somebody may not see any more when it is
+sent is left out of their own chats; a team's chat has what is its team's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,6 +26,7 @@ from scheduler.models import (
     WaitingNews,
     Webhook,
 )
+from scheduler.selectors.inbox.sight import still_seen
 from scheduler.services.inbox.chat.wording import Line, message
 from scheduler.services.inbox.hours import hours_of
 from scheduler.services.inbox.taking_up import OVERLAP
@@ -43,6 +45,7 @@ class _Told:
     subject: str
     key: str
     at: datetime
+    asked: bool | None
 
 
 def take_up_channels(*, now: datetime) -> None:
@@ -84,7 +87,8 @@ def _pairs(
     teams = _teams_of(rows) if of_team else {}
     muted = _muted_by(people)
     for row in rows:
-        mine = [] if (row.person, row.subject) in muted else of_person.get(row.person, [])
+        is_quiet = row.asked is False or (row.person, row.subject) in muted
+        mine = [] if is_quiet else of_person.get(row.person, [])
         team = teams.get(row.subject) if row.kind in TEAM_KINDS else None
         for channel in (*mine, *of_team.get(team, [])):
             if _is_for(channel, row):
@@ -113,7 +117,7 @@ def _rows(channels: Sequence[Webhook], now: datetime) -> list[_Told]:
     if any(one.team_id for one in channels):
         who |= Q(kind__in=TEAM_KINDS)
     rows = Notification.objects.filter(who, pk__gt=floor, at__gte=begin, at__lte=now)
-    fields = ("pk", "person_id", "kind", "subject", "key", "at")
+    fields = ("pk", "person_id", "kind", "subject", "key", "at", "asked")
     return [_Told(*row) for row in rows.order_by("id").values_list(*fields)]
 
 
@@ -165,6 +169,7 @@ def _write_some(now: datetime) -> int | None:
         channel, subject = row.webhook, row.notification.subject
         if channel is not None and (channel.person_id, subject) not in muted:
             found.setdefault(channel, []).append(row)
+    found = _still_seen(found)
     deliveries = [
         Delivery(
             webhook=channel,
@@ -180,6 +185,18 @@ def _write_some(now: datetime) -> int | None:
     for part in _parts(taken):
         WaitingNews.objects.filter(pk__in=part).update(taken_at=now)
     return len(deliveries)
+
+
+def _still_seen(
+    found: Mapping[Webhook, Sequence[WaitingNews]],
+) -> dict[Webhook, list[WaitingNews]]:
+    own = [row.notification for at, rows in found.items() if at.person_id for row in rows]
+    seen = {one.pk for one in still_seen(own)}
+    kept = {
+        at: [row for row in rows if at.team_id or row.notification.pk in seen]
+        for at, rows in found.items()
+    }
+    return {at: rows for at, rows in kept.items() if rows}
 
 
 def _body(channel: Webhook, told: Sequence[Notification]) -> str:

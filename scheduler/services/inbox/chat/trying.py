@@ -18,7 +18,7 @@ from scheduler.services.errors import Conflict
 from scheduler.services.inbox.chat.addresses import address_of, problem_of_chat
 from scheduler.services.inbox.chat.channels import check_may
 from scheduler.services.inbox.chat.wording import Line, message
-from scheduler.services.inbox.reaching import post
+from scheduler.services.inbox.reaching import Answer, post
 from scheduler.services.secrets.cipher import Unsealable
 
 REST = timedelta(seconds=10)
@@ -60,7 +60,7 @@ def try_channel(*, actor: User, channel: Webhook, now: datetime | None = None) -
     )
     body = message(channel.dialect, [line], inbox=f"{home}/notifications/")
     try:
-        status = post_to(channel, body.encode())
+        status = post_to(channel, body.encode()).status
     except (OSError, HTTPException, Unsealable, ValueError) as error:
         return Tried(False, None, f"{channel.host} gave no answer: {trouble_of(error)}.")
     if 200 <= status < 300:
@@ -69,8 +69,8 @@ def try_channel(*, actor: User, channel: Webhook, now: datetime | None = None) -
     return Tried(False, status, f"{channel.host} answered {status}: {means}.")
 
 
-def post_to(channel: Webhook, body: bytes) -> int:
-    """The status of the answer. Raises OSError, HTTPException, Unsealable, ValueError."""
+def post_to(channel: Webhook, body: bytes) -> Answer:
+    """Raises OSError, HTTPException, Unsealable, ValueError."""
     url = address_of(channel)
     if problem := problem_of_chat(url):
         raise OSError(problem)

@@ -24,24 +24,32 @@ from scheduler.models import (
 from scheduler.money import from_steps
 from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.sharing.committing import BudgetReached, lock_budgets, take
-from scheduler.services.sharing.prices import dearest_of
+from scheduler.services.sharing.prices import dearest_of, spent_of
 from scheduler.services.sharing.tree import lines_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
+from scheduler.states import PRICED_WORDS
 
 _S_PER_HOUR = 3600
 
 
 class PledgeRefused(BudgetReached):
-    """What `budget` has left is less than `need`, in its own measure; None: no price is known."""
+    """What `budget` has left is less than `need`, in its own measure; None: no price is known.
+    `is_priced`: that goes by a highest price."""
 
-    def __init__(self, budget: Budget, need: int | None) -> None:
+    def __init__(self, budget: Budget, need: int | None, *, is_priced: bool = False) -> None:
         super().__init__(f"{budget.account}: its budget does not pay for {need} more", budget)
         self.need = need
+        self.is_priced = is_priced
 
     @property
     def asks(self) -> str:
         """What would have been committed, in words."""
         return "an amount nobody knows" if self.need is None else in_words(self.budget, self.need)
+
+    @property
+    def asks_openly(self) -> str:
+        """The same, for those as well who may not see what the job costs."""
+        return PRICED_WORDS if self.is_priced else self.asks
 
     @property
     def left(self) -> str:
@@ -73,21 +81,42 @@ class Worst:
     def __init__(self, now: datetime) -> None:
         self._now = now
         self._price: dict[tuple[object, ...], int | None] = {}
+        self._spent: dict[int, int] = {}
 
-    def of(self, job: Job, budget: Budget) -> tuple[int, int]:
-        """GPU-seconds and steps of money, 0 for a budget in GPU-seconds; raises PledgeRefused."""
-        seconds = job.gpus * job.time_limit_s
-        if not budget.is_money:
-            return seconds, 0
-        steps = self.steps_of(job)
-        if steps is None:
-            raise PledgeRefused(budget, None)
-        return seconds, steps
+    def of(self, job: Job, budget: Budget) -> BudgetPledge:
+        """As it would be pledged, not written; raises PledgeRefused where no price is known."""
+        pledge = BudgetPledge(job=job, budget=budget, gpu_seconds=job.gpus * job.time_limit_s)
+        if budget.is_money:
+            steps = self.steps_of(job)
+            if steps is None:
+                raise PledgeRefused(budget, None)
+            pledge.money = steps
+            pledge.keep_at_most(self.most_of(job))
+        return pledge
 
     def steps_of(self, job: Job) -> int | None:
-        """The same in steps of money; None without a price."""
+        """All GPUs for the whole time limit, in steps of money; None without a price."""
         price = self._dearest(job)
         return None if price is None else job.gpus * job.time_limit_s * price
+
+    def kept_of(self, job: Job) -> int | None:
+        """The same, and no more than its highest price lets it: what is committed for it."""
+        steps, most = self.steps_of(job), self.most_of(job)
+        return steps if steps is None or most is None else min(steps, most)
+
+    def most_of(self, job: Job) -> int | None:
+        """What a waiting job has left of its highest price, in steps; None without one."""
+        if job.max_cost_steps is None:
+            return None
+        self.learn([job])
+        return max(0, job.max_cost_steps - self._spent.get(job.pk, 0))
+
+    def learn(self, jobs: Iterable[Job]) -> None:
+        """Look up together what those have cost so far that have a highest price and were tried;
+        one query if there are any."""
+        tried = [job.pk for job in jobs if job.max_cost_steps is not None and job.end_reason]
+        if unknown := [pk for pk in tried if pk not in self._spent]:
+            self._spent |= dict.fromkeys(unknown, 0) | spent_of(unknown)
 
     def _dearest(self, job: Job) -> int | None:
         """Steps of money per second of the dearest GPU it may get; None if one has no price."""
@@ -115,21 +144,22 @@ def pledge(
     if not budgets:
         return []
     lines = lines_of({(job.project_id, job.project.team_id) for job in jobs})
-    worst, rows = worst or Worst(now), []
+    worst, rows = worst or Worst(now), list[BudgetPledge]()
+    worst.learn(jobs)
     for budget in budgets:
         mine = [
-            BudgetPledge(job=job, budget=budget, gpu_seconds=seconds, money=money)
+            worst.of(job, budget)
             for job in jobs
             if job.gpus and budget.account.key in lines[job.project_id]
-            for seconds, money in (worst.of(job, budget),)
         ]
         whole = sum(one.gpu_seconds for one in mine), sum(one.money for one in mine)
-        if mine and _take(budget, *whole):
+        is_priced = any(one.whole_money is not None for one in mine)
+        if mine and _take(budget, *whole, is_priced=is_priced):
             rows += mine
     return BudgetPledge.objects.bulk_create(rows)
 
 
-def _take(budget: Budget, gpu_seconds: int, money: int) -> bool:
+def _take(budget: Budget, gpu_seconds: int, money: int, *, is_priced: bool) -> bool:
     """False if the budget was removed meanwhile; raises PledgeRefused."""
     try:
         take(budget, budget.account.key, gpu_seconds, money)
@@ -139,7 +169,8 @@ def _take(budget: Budget, gpu_seconds: int, money: int) -> bool:
             budget.refresh_from_db(fields=counts)
         except Budget.DoesNotExist:
             return False
-        raise PledgeRefused(budget, money if budget.is_money else gpu_seconds) from None
+        need = money if budget.is_money else gpu_seconds
+        raise PledgeRefused(budget, need, is_priced=is_priced) from None
     return True
 
 
@@ -163,14 +194,19 @@ def _refusal(refused: PledgeRefused, project: Project, jobs: int) -> str:
             "get. Ask those who keep the books to set one, or name another GPU model"
         )
     what = "this job" if jobs == 1 else f"these {jobs} jobs"
+    asks = refused.asks_openly if jobs == 1 else refused.asks_openly.replace("its", "their")
     whom = "those who keep the books" if budget.is_money else "an operator"
     if budget.account.project_id is not None:
         whom += " or your team's lead"
     return (
         f"the budget of {whose} has {refused.left} left until {budget.valid_until:%Y-%m-%d}, and "
-        f"{what} may take {refused.asks}. Ask for less time or fewer GPUs, cancel what waits, or "
-        f"ask {whom} to raise the budget"
+        f"{what} may take {asks}. Ask for less time or fewer GPUs, {_priced(budget)}cancel "
+        f"what waits, or ask {whom} to raise the budget"
     )
+
+
+def _priced(budget: Budget) -> str:
+    return "give a highest price that is paid for, " if budget.is_money and left_of(budget) else ""
 
 
 def give_back(jobs: Iterable[int]) -> None:
@@ -221,17 +257,21 @@ def _remove(which: QuerySet[BudgetPledge]) -> int:
     return len(found)
 
 
-def adjust(job: Job) -> None:
-    """What a waiting job has pledged, for its time limit and GPUs as they are now.
+def adjust(job: Job, *, now: datetime) -> None:
+    """What a waiting job has pledged, for its time limit, GPUs and highest price as they are now.
 
     At the price it was pledged at. Raises PledgeRefused where a budget has less left.
     """
+    most = Worst(now).most_of(job)
     lock_budgets(BudgetPledge.objects.filter(job=job).values_list("budget_id", flat=True))
     rows = BudgetPledge.objects.select_for_update(of=("self",)).filter(job=job)
     rows = rows.select_related("budget__account__team", "budget__account__project")
     for one in rows.order_by("budget__account__depth", "budget_id"):
-        seconds = job.gpus * job.time_limit_s
+        had_s, had = one.gpu_seconds, one.money
+        one.gpu_seconds = job.gpus * job.time_limit_s
         # It was made as a price times the seconds, so the division is exact.
-        money = one.money * seconds // one.gpu_seconds
-        _take(one.budget, seconds - one.gpu_seconds, money - one.money)
-        BudgetPledge.objects.filter(pk=one.pk).update(gpu_seconds=seconds, money=money)
+        one.whole_money = one.worst_money * one.gpu_seconds // had_s
+        one.keep_at_most(most)
+        is_priced = one.whole_money is not None
+        _take(one.budget, one.gpu_seconds - had_s, one.money - had, is_priced=is_priced)
+        one.save(update_fields=["gpu_seconds", "money", "whole_money"])

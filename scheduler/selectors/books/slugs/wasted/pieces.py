@@ -18,9 +18,7 @@ from scheduler.ledger.segments import ALLOCATED, Bucket
 from scheduler.models import DeviceSegment, UsageEntry, UsageLine
 from scheduler.models.exact import ExactAmount, ExactSum
 from scheduler.money import cost_of
-from scheduler.selectors.books.scope import Scope
-from scheduler.selectors.books.seconds import EpochSecond, lies_in_days
-from scheduler.selectors.books.spans import Span
+from scheduler.selectors.books.seconds import EpochSecond, Windows, lies_in_days
 
 _CHUNK = 20_000
 _NAMES = ("source_", "what_", "account_", "attempt_", "project_", "team_", "first_", "until_")
@@ -66,21 +64,23 @@ _STEP = Decimal("0.000001")
 
 
 def pieces_of(
-    scope: Scope,
-    span: Span,
+    accounts: Iterable[str],
+    windows: Windows,
     lines: QuerySet[UsageLine],
     entries: QuerySet[UsageEntry],
     segments: QuerySet[DeviceSegment],
 ) -> dict[Key, Piece]:
-    """By attempt, day and account; one statement.
+    """By attempt, day and account; one statement, none where there is no window.
 
-    Charges are the lines where a month is closed and the usage entries where it is open, so
-    `entries` are those of open months.
+    `accounts`: those of all projects, as their teams are now. Charges are the lines where a month
+    is closed and the usage entries where it is open, so `entries` are those of open months.
     """
-    parts = [_of_lines(lines), _of_entries(entries), *_of_segments(segments, span)]
+    if not windows:
+        return {}
+    parts = [_of_lines(lines), _of_entries(entries), *_of_segments(segments, windows)]
     first, *others = [part.values_list(*_NAMES, "amount_", "seconds_") for part in parts]
     rows = first.union(*others, all=True).order_by("source_")
-    return _gathered(rows.iterator(_CHUNK), _accounts_of_projects(scope), span)
+    return _gathered(rows.iterator(_CHUNK), _by_project(accounts), windows)
 
 
 def of_open_months(entries: QuerySet[UsageEntry], closed: Iterable[str]) -> QuerySet[UsageEntry]:
@@ -117,9 +117,9 @@ def _of_entries(entries: QuerySet[UsageEntry]) -> QuerySet[Any]:
     )
 
 
-def _of_segments(segments: QuerySet[DeviceSegment], span: Span) -> tuple[QuerySet[Any], ...]:
+def _of_segments(segments: QuerySet[DeviceSegment], windows: Windows) -> tuple[QuerySet[Any], ...]:
     """Those that lie within a day as sums, the others as they are."""
-    is_whole, day = lies_in_days(span.start_s, span.end_s)
+    is_whole, day = lies_in_days(windows[0][0], windows[-1][1])
     found = (
         segments.filter(bucket__in=_WANTED)
         .annotate(source_=Value(_SEGMENT, _NUMBER), what_=F("bucket"), account_=_EMPTY)
@@ -137,9 +137,11 @@ def _of_segments(segments: QuerySet[DeviceSegment], span: Span) -> tuple[QuerySe
 
 
 def _gathered(
-    rows: Iterable[tuple[Any, ...]], accounts: dict[int, str], span: Span
+    rows: Iterable[tuple[Any, ...]], accounts: dict[int, str], windows: Windows
 ) -> dict[Key, Piece]:
-    """Lines come first: where an attempt's time was charged to, there its seconds are counted."""
+    """Lines come first: where an attempt's time was charged to, there its seconds are counted. Of
+    an attempt whose project paid for a part of the day and somebody else for the rest, all of the
+    day's seconds are the project's."""
     found: dict[Key, Piece] = {}
     charged: dict[tuple[int, int], str] = {}
     for source, what, account, attempt, project, team, first, until, amount, seconds in rows:
@@ -153,9 +155,11 @@ def _gathered(
             piece = found.setdefault((attempt, first, account), Piece())
             piece.amount = EXACT.add(piece.amount, cost_of(seconds, amount))
             continue
-        for day, length in _days(first, until, seconds, span):
-            where = charged.get((attempt, day), account)
-            _count(found.setdefault((attempt, day, where), Piece()), what, length)
+        for day, length in _days(first, until, seconds, windows):
+            key = (attempt, day, account)
+            if attempt is not None and key not in found:
+                key = (attempt, day, charged.get((attempt, day), account))
+            _count(found.setdefault(key, Piece()), what, length)
     return found
 
 
@@ -177,16 +181,18 @@ def _count(piece: Piece, bucket: str, seconds: int) -> None:
 
 
 def _days(
-    first: int, until: int | None, seconds: int | None, span: Span
+    first: int, until: int | None, seconds: int | None, windows: Windows
 ) -> Iterable[tuple[int, int]]:
+    """The parts of a segment that lie in windows, by the first second of their day."""
     if seconds is not None:
-        return [(first, seconds)]
-    last = span.end_s if until is None else min(until, span.end_s)
-    pieces = cut(max(first, span.start_s), last, ())
-    return [(begin - begin % DAY_S, end - begin) for begin, end in pieces]
+        yield first, seconds
+        return
+    for start_s, end_s in windows:
+        last = end_s if until is None else min(until, end_s)
+        for begin, end in cut(max(first, start_s), last, ()):
+            yield begin - begin % DAY_S, end - begin
 
 
-def _accounts_of_projects(scope: Scope) -> dict[int, str]:
-    """By the number of a project, as its team is now."""
-    named = ((key, key.partition("project:")[2]) for key in scope.places)
+def _by_project(accounts: Iterable[str]) -> dict[int, str]:
+    named = ((key, key.partition("project:")[2]) for key in accounts)
     return {int(number): key for key, number in named if number}

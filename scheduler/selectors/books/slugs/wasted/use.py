@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from django.db.models import Q, QuerySet
+
 from scheduler.conf import load_conf
-from scheduler.ledger.exact import EXACT, ZERO, total
+from scheduler.ledger.exact import total
+from scheduler.models import UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
@@ -25,12 +27,22 @@ from scheduler.selectors.books.frame import (
 )
 from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
-from scheduler.selectors.books.seconds import day_of, idle_by_day
-from scheduler.selectors.books.slugs.lines import LineSums, line_sums, lines_asked
-from scheduler.selectors.books.slugs.wasted.asked import asked, what_is_idle
-from scheduler.selectors.books.slugs.wasted.pieces import Piece, of_open_months, pieces_of
+from scheduler.selectors.books.seconds import day_of
+from scheduler.selectors.books.slugs.lines import LineSums, is_own, line_sums, lines_asked
+from scheduler.selectors.books.slugs.wasted.asked import (
+    asked,
+    idle_as,
+    in_windows,
+    what_is_idle,
+)
+from scheduler.selectors.books.slugs.wasted.days import days_of, kept_sums
+from scheduler.selectors.books.slugs.wasted.pieces import of_open_months, pieces_of
+from scheduler.selectors.books.slugs.wasted.readings import idle_by_day
+from scheduler.selectors.books.slugs.wasted.sums import Sums
 from scheduler.selectors.books.spans import SPAN, Span, closed_of, span_of, standing_of
 
+# So many attempts are named one by one.
+_FEW = 1000
 FINAL, SO_FAR = "final", "so far"
 _USE = (
     Column("day", "Day", Form.DAY),
@@ -58,64 +70,17 @@ _USE = (
 PLACES = {column.name: place for place, column in enumerate(_USE)}
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Of an account's day; GPU-seconds, and amounts that together are `amount`."""
-
-    held: int = 0
-    idle: int = 0
-    unread: int = 0
-    around: int = 0
-    reserved: int = 0
-    amount: Decimal = ZERO
-    idle_amount: Decimal = ZERO
-    reserved_amount: Decimal = ZERO
-    shared_amount: Decimal = ZERO
-
-    def take(self, piece: Piece, read: tuple[int, int], *, is_job: bool) -> None:
-        """What a piece adds; `read`: its readings, and how many of them idle."""
-        readings, idle_readings = read
-        idle = piece.run * idle_readings // readings if readings else 0
-        self.held += piece.held
-        self.idle += idle
-        self.unread += 0 if readings else piece.run
-        self.around += piece.around
-        self.reserved += piece.reserved
-        self.amount = EXACT.add(self.amount, piece.amount)
-        self.idle_amount = EXACT.add(self.idle_amount, piece.idle_charged(idle))
-        self.reserved_amount = EXACT.add(self.reserved_amount, piece.reserved_charged)
-        if not is_job:
-            shared = EXACT.subtract(piece.amount, piece.reserved_charged)
-            self.shared_amount = EXACT.add(self.shared_amount, shared)
-
-    @property
-    def figures(self) -> tuple[int | Decimal, ...]:
-        """In the order of the columns. What was charged for neither idle time nor kept time nor as
-        a share is for use, so the four parts are the cost to the last digit."""
-        parts = (self.idle_amount, self.reserved_amount, self.shared_amount)
-        work = self.held - self.idle - self.unread - self.around
-        seconds = (self.held, work, self.idle, self.unread, self.around, self.reserved)
-        return (*seconds, self.amount, EXACT.subtract(self.amount, total(parts)), *parts)
-
-
 def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     """Of each day and project: held GPU-seconds by whether they were at work, and what they cost.
 
     A day of a closed month costs what the ledger's lines say, one of an open month what was charged
-    so far; shares come with the close.
+    so far; shares come with the close. Older days are summed already.
     """
     books = scope.books(ask.period)
     span = span_of(books, ask)
     closed = closed_of(books, span)
     lines, accounts = lines_asked(books, ask, scope)
-    mine, conf = asked(ask, scope, span.start_s, span.end_s), load_conf()
-    open_entries = of_open_months(mine.entries, closed)
-    pieces = pieces_of(scope, span, lines, open_entries, mine.segments)
-    read = idle_by_day(mine.samples, mine.hours, conf)
-    days: dict[tuple[int, str], _Sums] = defaultdict(_Sums)
-    for (attempt, day_s, account), piece in pieces.items():
-        readings = read.get((attempt, day_s), (0, 0)) if attempt is not None else (0, 0)
-        days[day_s, account].take(piece, readings, is_job=attempt is not None)
+    days, conf = _days(ask, scope, span, closed, lines), load_conf()
     rows = [_row(scope, books, key, sums, closed) for key, sums in sorted(days.items())]
     rows = [row for row in rows if any(row[PLACES["held_gpu_seconds"] : PLACES["stands"]])]
     ledger = line_sums(books, ask, scope, lines, accounts) if closed else None
@@ -126,8 +91,35 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     )  # fmt: skip
 
 
+def _days(
+    ask: Ask, scope: Scope, span: Span, closed: frozenset[str], lines: QuerySet[UsageLine]
+) -> dict[tuple[int, str], Sums]:
+    """Of each day and account: from the sums of days, and counted where there are none. What is
+    equal: all of it counted."""
+    conf, days = load_conf(), defaultdict[tuple[int, str], Sums](Sums)
+    known = days_of(span, closed, idle_as(conf))
+    for day_s, account, sums in kept_sums(ask, scope, known):
+        days[day_s, account].add(sums)
+    mine = asked(ask, scope, known.windows, known.hours)
+    if not known.windows:
+        return days
+    lines = lines.filter(in_windows(known.windows))
+    entries = of_open_months(mine.entries, closed)
+    pieces = pieces_of(scope.places, known.windows, lines, entries, mine.segments)
+    sources = mine.readings
+    held = {attempt for attempt, _, _ in pieces if attempt is not None}
+    if is_own(scope) and len(held) <= _FEW:
+        # They are all that is asked for; by person a database goes through all that one ever ran.
+        sources = sources.of(Q(attempt__in=held))
+    read = idle_by_day(sources, conf, span.end_s)
+    for (attempt, day_s, account), piece in pieces.items():
+        readings = read.get((attempt, day_s), (0, 0)) if attempt is not None else (0, 0)
+        days[day_s, account].take(piece, readings, is_job=attempt is not None)
+    return days
+
+
 def _row(
-    scope: Scope, books: Books, key: tuple[int, str], sums: _Sums, closed: frozenset[str]
+    scope: Scope, books: Books, key: tuple[int, str], sums: Sums, closed: frozenset[str]
 ) -> Cells:
     day, place = day_of(key[0]), scope.place(key[1])
     stands = FINAL if f"{day:%Y-%m}" in closed else SO_FAR

@@ -1,0 +1,1 @@
+"""Schedules of jobs over REST."""

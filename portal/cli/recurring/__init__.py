@@ -1,0 +1,1 @@
+"""Schedules from a terminal."""

@@ -1,0 +1,1 @@
+"""What budgets and highest prices tell the engine."""

@@ -1,0 +1,1 @@
+"""What jobs may cost at most."""

@@ -1,0 +1,1 @@
+"""Jobs that come again by a schedule."""

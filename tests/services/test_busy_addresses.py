@@ -1,0 +1,57 @@
+"""Addresses that answer 429: all that waits for one rests with what it was said to."""
+
+from __future__ import annotations
+
+import sys
+from email.utils import format_datetime
+
+import pytest
+
+from scheduler.models import Delivery
+from scheduler.services.inbox import add_webhook, delivering
+from scheduler.services.inbox.delivering import deliver
+from tests.scenes import at
+from tests.services.test_webhooks import told
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("said", "rest_s"),
+    [
+        ("90", 90),
+        (format_datetime(at(302), usegmt=True), 300),
+        ("1", 30),
+        ("7200", 3600),
+        ("", 120),
+        ("soon", 120),
+    ],
+)
+def test_a_busy_address_is_left_alone_until_it_says_and_told_in_order(
+    root, alice, receiver, said, rest_s
+):
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    for key in "ab":
+        told(alice, key=key)
+    receiver.answers, receiver.retry_after = 429, said
+    assert deliver(now=at(2)) == 0 and len(receiver.got) == 1
+    told(alice, key="c", second=3)
+    receiver.answers = 200
+    assert deliver(now=at(2 + rest_s - 1)) == 0 and len(receiver.got) == 1
+    assert deliver(now=at(2 + rest_s)) == 3
+    ids = [int(headers["X-Trainyard-Delivery"]) for _, headers, _ in receiver.got[1:]]
+    assert ids == sorted(ids)
+
+
+def test_who_dies_in_the_try_after_a_rest_leaves_no_other_rest(root, alice, receiver, monkeypatch):
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    for key in "ab":
+        told(alice, key=key)
+    receiver.answers, receiver.retry_after = 429, "90"
+    assert deliver(now=at(2)) == 0
+    receiver.answers = 200
+    with monkeypatch.context() as killed, pytest.raises(SystemExit):
+        killed.setattr(delivering, "_post", lambda *_: sys.exit())
+        deliver(now=at(92))
+    assert deliver(now=at(93)) == 1
+    assert [row.key for row in Delivery.objects.filter(sent_at=None)] == ["a"]
