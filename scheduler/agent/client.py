@@ -32,6 +32,8 @@ _ANSWER_S = 15.0
 _SHOWN_BODY = 200
 # To be refused costs a server that is down nothing; once it is up, all come within this time.
 _DOWN_S = 2.0
+# However long a server asks to be left alone: who is not heard for its lease (45 s) is silent.
+_LONGEST_ASKED_S = 30.0
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 # What a proxy's own words end: the same message will never come through it.
 _OF_THE_MESSAGE = frozenset(
@@ -45,7 +47,12 @@ _OF_THE_MESSAGE = frozenset(
 
 
 class ServerAway(Exception):
-    """No usable answer: unreachable, timed out, 5xx, or not our protocol. Try again later."""
+    """No usable answer: unreachable, timed out, 5xx, or not our protocol. Try again later, and not
+    within `wait_s`, which the server asked for."""
+
+    def __init__(self, problem: str = "", wait_s: float = 0.0) -> None:
+        self.wait_s = wait_s
+        super().__init__(problem)
 
 
 class ServerDown(ServerAway):
@@ -79,12 +86,13 @@ class Backoff:
         self._bound_s = self.first_s
 
     def next_s(self, problem: Exception | None = None) -> float:
-        """How long to wait before the next try; a short while after ServerDown."""
+        """How long to wait before the next try; a short while after ServerDown, and never less
+        than the server asked for: all whom it asked so come one after the other then."""
         if isinstance(problem, ServerDown):
             self._bound_s = min(self._bound_s, _DOWN_S)
         wait_s = random.uniform(self.first_s / 2, self._bound_s)
         self._bound_s = min(self.cap_s, self._bound_s * 2)
-        return wait_s
+        return wait_s + (problem.wait_s if isinstance(problem, ServerAway) else 0.0)
 
     def reset(self) -> None:
         """It worked: the next failure waits shortly again."""
@@ -170,7 +178,8 @@ class Client:
             kind_of = ServerDown if is_down else ServerAway
             raise kind_of(f"{self.server}{place}: {problem}") from None
         if answer.status >= 500 or answer.status in _TRY_AGAIN:
-            raise ServerAway(f"{self.server}{place} answered {answer.status}")
+            asked_s = _asked_s(answer.retry_after)
+            raise ServerAway(f"{self.server}{place} answered {answer.status}", asked_s)
         if answer.status >= 400:
             raise self._no(place, answer)
         try:
@@ -192,6 +201,12 @@ class Client:
             return Refused(answer.status, Refusal("unknown", words))
         problem = f"{self.server}{place} answered {answer.status}, not as the portal does"
         return NotThePortal(answer.status, f"{problem}: {words!r}; is the address right?")
+
+
+def _asked_s(retry_after: str) -> float:
+    """How long a server wants to be left alone; 0 where it says nothing, or a date."""
+    whole = retry_after if retry_after.isascii() and retry_after.isdigit() else "0"
+    return min(_LONGEST_ASKED_S, float(whole))
 
 
 def is_loopback(server: str) -> bool:

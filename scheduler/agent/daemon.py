@@ -170,7 +170,7 @@ class Daemon:
                     not_before = time.monotonic() + backoff.next_s(self._away)
 
     def _nap_s(self, not_before: float) -> float:
-        due = self.readings.taken_at + self._sample_every_s()
+        due = self.readings.due_at(self._sample_every_s())
         due = max(not_before, min(due, self._news.due_at() or due))
         return max(0.0, min(_RESCAN_S, due - time.monotonic()))
 
@@ -178,7 +178,7 @@ class Daemon:
         return self.options.sample_s if self.roster.is_busy() else self.options.heartbeat_s
 
     def _is_sample_due(self) -> bool:
-        return time.monotonic() - self.readings.taken_at >= self._sample_every_s()
+        return time.monotonic() >= self.readings.due_at(self._sample_every_s())
 
     def _is_news_due(self) -> bool:
         if self.watch.all() != self._wrong or self.checks.results():

@@ -89,7 +89,7 @@ class OutputShipper:
                 unknown_since = (unknown_since or now) if is_unknown else None
                 if unknown_since is not None and now - unknown_since >= _UNKNOWN_S:
                     raise UnfitOutput(f"this portal takes no files: {problem}") from None
-                self._stopped.wait(self._backoff.next_s())
+                self._stopped.wait(self._backoff.next_s(problem))
             except Refused as problem:
                 if problem.status not in _UNAUTHORISED:
                     raise UnfitOutput(str(problem)) from None
@@ -109,8 +109,8 @@ class OutputShipper:
                         ack = self.client.send_output(
                             self.fence, self.rank, wish.number, offset, part
                         )
-                    except ServerAway:
-                        self._stopped.wait(self._backoff.next_s())
+                    except ServerAway as problem:
+                        self._stopped.wait(self._backoff.next_s(problem))
                         continue
                     except Refused as problem:
                         offset = _offset_after(problem, offset)

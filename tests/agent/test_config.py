@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.agent.client import Backoff, Client, ServerDown
+from scheduler.agent.client import Backoff, Client, ServerAway, ServerDown
 from scheduler.agent.config import (
     ConfigProblem,
     NodeIdentity,
@@ -67,6 +67,13 @@ def test_waits_grow_to_the_cap_and_begin_again_after_success() -> None:
     assert all(backoff.next_s(ServerDown()) <= 2.0 for _ in range(50))
     backoff.reset()
     assert backoff.next_s() <= 0.25
+
+
+def test_no_wait_is_shorter_than_the_server_asked_for() -> None:
+    backoff = Backoff(cap_s=4.0, first_s=0.25)
+    waits = [backoff.next_s(ServerAway("busy", 7.0)) for _ in range(50)]
+    assert all(7.1 < wait <= 11.0 for wait in waits)
+    assert len({round(wait, 3) for wait in waits}) > 10, "they come one after the other"
 
 
 def test_a_refused_connection_is_told_from_an_answer_that_did_not_come() -> None:

@@ -26,6 +26,7 @@ class Server(ThreadingHTTPServer):
         self.connections = 0
         self.asked: list[tuple[str, str]] = []
         self.hangs_up = False
+        self.status, self.wait = 200, ""
         self.held, self.release = threading.Event(), threading.Event()
         self.hung_up = threading.Event()
         server = self
@@ -43,7 +44,9 @@ class Server(ThreadingHTTPServer):
                 if self.path == "/hold":
                     server.held.set()
                     server.release.wait(10)
-                self.send_response(200)
+                self.send_response(server.status)
+                if server.wait:
+                    self.send_header("Retry-After", server.wait)
                 self.send_header("Content-Length", "2")
                 self.end_headers()
                 self.wfile.write(b"{}")
@@ -115,6 +118,23 @@ def test_a_held_call_ends_with_the_agent_and_a_lost_answer_is_no_answer(server: 
     # What was left half said on the connection is nobody else's answer.
     assert call(hasty) == b"{}" and server.connections == 3
     hasty.close()
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("wait", "wait_s"),
+    [("7", 7), ("", 0), ("3600", 30), ("9" * 400, 30), ("-1", 0), ("soon", 0), ("\xb2", 0)],
+)
+def test_a_busy_server_says_for_how_long_it_is_to_be_left_alone(
+    server: Server, status: int, wait: str, wait_s: float
+) -> None:
+    """But not for so long that this node would be taken for silent."""
+    server.status, server.wait = status, wait
+    client = Client(server.address)
+    with pytest.raises(ServerAway, match=f"answered {status}") as told:
+        client.secrets(1)
+    assert told.value.wait_s == wait_s
+    client.close()
 
 
 def test_proxies_of_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 from scheduler.agent.gpus import Holding, SimulatedGpus, open_gpus
+from scheduler.agent.node.readings import Readings
 
 
 def test_they_look_like_the_model_and_say_what_they_are() -> None:
@@ -28,3 +32,13 @@ def test_readings_rise_with_work_and_stay_within_the_card() -> None:
         assert busy.fence == 9 and idle.fence is None
         assert idle.uuid == idle_card.uuid
         assert idle.gpu_percent == 0 and idle.power_watts < 100
+
+
+def test_readings_come_as_often_as_wanted_and_not_on_all_nodes_at_once(tmp_path: Path) -> None:
+    waits = []
+    for number in range(100):
+        readings = Readings(tmp_path, SimulatedGpus(f"node-{number}", 1, "NVIDIA L4"))
+        assert readings.due_at(1.0) < time.monotonic(), "the first ones at once"
+        readings.take({})
+        waits.append(readings.due_at(10.0) - readings.taken_at)
+    assert 9.0 <= min(waits) < 9.5 and 10.5 < max(waits) <= 11.0

@@ -37,11 +37,12 @@ class NobodyListens(NoAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; `date` is the server's header of that name."""
+    """What came back; `date` and `retry_after` are the server's headers of those names."""
 
     status: int
     body: bytes
     date: str
+    retry_after: str = ""
 
 
 class Connections:
@@ -74,7 +75,8 @@ class Connections:
             try:
                 connection.request(method, f"{self._prefix}{path}", body, self._with_proxy(headers))
                 answer = connection.getresponse()
-                return Answer(answer.status, answer.read(), answer.getheader("Date", ""))
+                date, later = (answer.getheader(name, "") for name in ("Date", "Retry-After"))
+                return Answer(answer.status, answer.read(), date, later)
             except BaseException as problem:
                 # Half a call may lie on it; nobody else may find that.
                 connection.close()
