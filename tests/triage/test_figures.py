@@ -14,7 +14,7 @@ from tests.triage.cases import Case, load
 MIN_PRECISION = 0.95
 HELD_OUT_AT_FIRST_SIGHT = 0.96
 FILES = ("known", "held_out")
-MIN_A_CLASS = 6
+MIN_CASES, MIN_A_CLASS = 60, 6
 README = Path(__file__).resolve().parents[2] / "scheduler" / "triage" / "README.md"
 
 
@@ -61,10 +61,32 @@ def rows(cases: list[Case]) -> list[str]:
     return found
 
 
+def totals(cases: list[Case]) -> str:
+    """The end of a line of the table above that one."""
+    pairs = [(case.expected, judge(case.failure).failure) for case in cases]
+    decided = [pair for pair in pairs if pair[1] != FailureClass.UNKNOWN]
+    right = sum(expected == judged for expected, judged in decided)
+    figures = (len(cases), len(decided), right, f"{right / len(decided):.3f}")
+    return "".join(f"| {figure} " for figure in (*figures, len(cases) - len(decided))) + "|"
+
+
 def test_the_rooms_readme_shows_what_all_fixtures_give():
-    told = README.read_text("utf-8").splitlines()
+    text = README.read_text("utf-8")
+    told = text.splitlines()
     missing = [row for row in rows(every_case()) if row not in told]
     assert missing == [], "put these lines into scheduler/triage/README.md"
+    ends = [totals(cases) for cases in (*map(load, FILES), every_case())]
+    plain = text.replace("**", "").splitlines()
+    missing = [end for end in ends if not any(line.endswith(f" {end}") for line in plain)]
+    assert missing == [], "so do these lines end there"
+    assert f"All {len(every_case())} by class" in text
+
+
+def test_there_are_enough_and_a_third_was_never_looked_at():
+    held_out, every = load("held_out"), every_case()
+    assert len(every) >= MIN_CASES and 3 * len(held_out) >= len(every)
+    assert {case.expected for case in held_out} == set(FailureClass) - {FailureClass.NONE}
+    assert len({case.name for case in every}) == len(every), "some are told apart by nothing"
 
 
 def test_precision_over_the_fixtures_the_rules_were_written_with():
