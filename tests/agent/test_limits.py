@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,81 @@ def test_who_forks_without_end_only_fails_itself(group: limits.Limits) -> None:
         for pid in (place / "cgroup.procs").read_text().split():
             os.kill(int(pid), signal.SIGKILL)
         started.wait()
+
+
+_KERNELS = {
+    2: {
+        "memory.max": "67108864",
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+        "cpu.max": "300000 100000",
+        "pids.max": "",
+    },
+    1: {
+        "memory.limit_in_bytes": "67108864",
+        "memory.memsw.limit_in_bytes": "67108864",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "300000",
+        "pids.max": "",
+    },
+}
+
+
+@pytest.mark.parametrize("version", [2, 1])
+def test_what_a_kernel_of_each_version_is_told(tmp_path: Path, version: int) -> None:
+    """Few machines have both; a group is a folder of files that are there already."""
+    for name in _KERNELS[version]:
+        (tmp_path / name).touch()
+    assert limits._limit_memory(tmp_path, version, 64)
+    assert limits._limit_processes(tmp_path)
+    limits._limit_cpus(tmp_path, version, 3)
+    wanted = _KERNELS[version] | {"pids.max": str(limits.most_processes())}
+    assert {name: (tmp_path / name).read_text() for name in wanted} == wanted
+
+
+def test_all_members_are_killed_at_once_where_the_kernel_offers_it(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.kill").touch()
+    limits.Limits(64, kill_group=tmp_path).kill()
+    assert (tmp_path / "cgroup.kill").read_text() == "1"
+    (tmp_path / "cgroup.kill").write_text("")
+    limits.kill_groups((str(tmp_path), str(tmp_path / "gone")))
+    assert (tmp_path / "cgroup.kill").read_text() == "1"
+
+
+def test_a_processor_more_than_was_asked_for_is_refused_by_the_kernel(
+    group: limits.Limits,
+) -> None:
+    found = [path for path in group.groups for _ in path.glob("cpu.cfs_quota_us")]
+    found += [path for path in group.groups for _ in path.glob("cpu.max")]
+    if not found:
+        pytest.skip("no control group that limits processors can be made here")
+    (place,) = found
+    told = {path.name: path.read_text().split() for path in place.glob("cpu.*")}
+    quota = told.get("cpu.max") or [*told["cpu.cfs_quota_us"], *told["cpu.cfs_period_us"]]
+    assert quota == ["100000", "100000"], "one of them"
+
+
+def test_where_the_kernel_lets_no_group_be_made_memory_is_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A group cannot be made in /proc; nor is it an error."""
+    tree = limits.Tree(2, frozenset({"memory", "cpu", "pids"}), Path("/proc/trainyard"))
+    monkeypatch.setattr(limits, "host_trees", lambda: (tree,))
+    made = limits.set_limits("trainyard-test", memory_mib=1, cpus=1)
+    assert (made.groups, made.memory_group, made.has_most_processes) == ([], None, False)
+    made.join()
+    made.kill()
+    made.remove()
+    hungry = subprocess.Popen(
+        (sys.executable, "-c", "held = bytes(32 << 20); print(len(held), flush=True); input()"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert hungry.stdout is not None and hungry.stdout.readline()
+        assert "the limit is 1 MiB" in made.breach(os.getpid())
+    finally:
+        hungry.communicate()
 
 
 def test_groups_are_given_back(portal: Portal, agent: Agent, group: limits.Limits) -> None:

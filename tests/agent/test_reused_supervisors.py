@@ -185,6 +185,29 @@ def test_the_free_end_with_the_server_and_the_busy_do_not(
     wait_until(lambda: not psutil.pid_exists(pid))
 
 
+def _may(words: str) -> bool:
+    """Whether the kernel lets somebody who is started from here do this."""
+    done = subprocess.run([sys.executable, "-c", f"import os; {words}"], capture_output=True)
+    return done.returncode == 0
+
+
+def test_a_guard_goes_before_programs_and_is_spared_where_memory_is_short(launch: Launch) -> None:
+    """Where that is allowed; a guard that is used again, too, and never its programs."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    spared = _may("os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-500')")
+    first = own - 10 if _may(f"os.setpriority(os.PRIO_PROCESS, 0, {own - 10})") else own
+    pids = set()
+    for _ in range(2):
+        slot = launch("cat /proc/self/oom_score_adj; nice")
+        pid = _rest(slot)
+        assert (slot / records.LOG).read_text().split() == ["500", str(own)]
+        assert os.getpriority(os.PRIO_PROCESS, pid) == first
+        score = int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+        assert (score == -500) is spared
+        pids.add(pid)
+    assert len(pids) == 1
+
+
 def test_a_free_one_ends_when_the_host_asks(launch: Launch) -> None:
     pid = _rest(launch("true"))
     os.kill(pid, signal.SIGTERM)

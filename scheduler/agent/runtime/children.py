@@ -127,6 +127,7 @@ def _become_program(
         _wire_streams(output)
         limits.join()
         kernel.set_oom_score(_OOM_SCORE_ADJUST)
+        kernel.queue_up()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if launch.uid is not None:
             resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))
