@@ -19,6 +19,7 @@ from portal.torture.history import Evidence
 from portal.torture.invariants import check_all
 from portal.torture.invariants.neighbours import attempts_of, gaps_beside
 from portal.torture.invariants.rows import TABLES, plain, source_of
+from portal.torture.moves import figures_of_moves
 from scheduler.invariants.rows import Row
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "planted": int(bool(choice.plant)),
         "planted_found": int(bool(choice.plant) and _is_shown(breaks, choice.watch)),
         "recovery_s": recovery_by_kind(evidence),
+        **figures_of_moves(evidence),
         "ends_by_kind": ends_by_kind(evidence),
         "beside_hostile_s": _renewals(evidence),
         "pages": _pages(evidence),

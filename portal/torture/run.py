@@ -33,6 +33,8 @@ from portal.torture.yard import Timers, Yard
 
 # So long a run has jobs that rest, which take more than a minute to be warned.
 _LONG_MINUTES = 2.0
+# Eight times in ten minutes each kind of fault has to hit: on average ten times, less one.
+_FULL_MINUTES, _EACH_EVERY_S = 10.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def _storm(
     crowd.only, crowd.is_whole, crowd.treasurer = choice.jobs, not choice.watch, treasurer
     crowd.joins, crowd.repeats, crowd.is_told = choice.joins, choice.repeats, choice.with_helpers
     crowd.is_long = choice.minutes >= _LONG_MINUTES
-    storm = Storm(hand, diary, kinds, choice.pause_s, first=choice.first)
+    storm = Storm(hand, diary, kinds, choice.pause_s, first=choice.first, every_s=_every_s(choice))
     watch = Watch(yard, diary, witness, choice.watch)
     crowd.start()
     hand.receivers = crowd.receivers
@@ -175,6 +177,10 @@ def _storm(
             other.kill()
             other.wait()
     return watch.evidence
+
+
+def _every_s(choice: Choice) -> float:
+    return _EACH_EVERY_S if choice.minutes >= _FULL_MINUTES else 0.0
 
 
 def _is_enough(choice: Choice, crowd: Crowd, storm: Storm) -> bool:

@@ -11,6 +11,7 @@ from portal.embedded.postgres import NoPostgres, find_binaries
 from portal.torture.faults import FAULTS
 from portal.torture.plants import PLANTS
 from portal.torture.proving import found_by
+from portal.torture.reconnect import DIVIDE, is_kept, reconnect
 from portal.torture.run import Choice, run
 from tests.torture.kept import BREAKS
 
@@ -38,6 +39,8 @@ def test_a_minute_of_faults_breaks_nothing():
     assert sum(figures["faults_by_kind"].values()) == figures["faults"]
     assert {*first} <= figures["faults_by_kind"].keys() and len(figures["faults_by_kind"]) >= 10
     assert figures["recovery_s"]
+    # What the portal cannot take it says so of: never a 500.
+    assert set(figures["own_5xx"]) <= {"503"}
     # What nothing happened to has shown nothing. Databases are put back in long runs (I27); a busy
     # machine sees no node leave its quarantine (I10), no token used after its end (I25) and perhaps
     # no job with a moment (I30), nor anybody in a session (I36). Nobody rests for so long (I32).
@@ -49,6 +52,7 @@ def test_a_minute_of_faults_breaks_nothing():
 def test_ten_minutes_of_faults_break_nothing():
     figures = run(Choice(minutes=10.0, seed=int(time.time()), tell=print))
     assert figures["broken"] == [], figures["seed"]
+    assert set(figures["own_5xx"]) <= {"503"}
     assert figures["faults"] >= 300 and figures["jobs"] >= 500
     hits = {name: figures["faults_by_kind"].get(name, 0) for name in FAULTS}
     rare = {name: count for name, count in hits.items() if count < 8}
@@ -70,11 +74,22 @@ def test_a_seed_that_broke_something_breaks_it_no_more(kept):
         divide=30,
         pause_s=1.2,
         first=kept.kinds,
+        restores=kept.restores,
         tell=print,
     )
     figures = run(choice)
     assert figures["broken"] == []
     assert figures["faults"] >= len(kept.kinds)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_of_forty_that_come_back_at_once_nobody_is_given_up_or_started_twice():
+    figures = reconnect(Choice(divide=DIVIDE, tell=print), 40)
+    print(json.dumps(figures))
+    assert is_kept(figures) and figures["jobs"] > 0, figures
+    assert figures["outages"]["cut off"]["silent"] >= 40, "they were never away"
+    assert figures["outages"]["cut off"]["all_ready_s"] <= 60
 
 
 @pytest.mark.long

@@ -255,6 +255,26 @@ def test_who_was_hit_least_comes_first(tmp_path):
     diary.close()
 
 
+def test_while_kinds_are_behind_pauses_are_shorter():
+    """Eight times in ten minutes on a slow machine too; without that wish they stay as they are."""
+    hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=threading.Event()))
+    usual_s = 1.5 * 0.6 * storm.AT_ONCE
+    made = storm.Storm(hand, cast(Diary, None), ("often", "seldom"), 0.6, every_s=60.0)
+    made._began -= 600
+    made._hit.update({"often": 30, "seldom": 7})
+    assert made._rest_s(1.5) == usual_s * storm.HURRIED
+    made._hit.update({"seldom": 2})
+    assert made._rest_s(1.5) == usual_s
+    # Haste helps nobody who finds nobody.
+    many = storm.Storm(hand, cast(Diary, None), [*"abcdefghijkl", "never"], 0.6, every_s=60.0)
+    many._began -= 600
+    many._hit.update(dict.fromkeys("abcdefghijkl", 10))
+    assert many._rest_s(1.5) == usual_s
+    careless = storm.Storm(hand, cast(Diary, None), ("never",), 0.6)
+    careless._began -= 600
+    assert careless._rest_s(1.5) == usual_s
+
+
 def test_a_strike_draws_the_same_whatever_struck_before(tmp_path):
     made = []
     for _ in range(2):

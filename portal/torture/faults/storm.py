@@ -2,7 +2,7 @@
 
 Who has hit less often than there were bags is in the next one more than once, so that no kind
 falls far behind: some find nobody to hit most of the time. And it comes first there: the bag that
-the end cuts off lacks those that have hit most.
+the end cuts off lacks those that have hit most. Where all of them are behind, pauses are shorter.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 7
 # So often at most a kind that is behind comes in a bag beside its usual turn.
 MOST_MORE = 3
+# What is left of a pause while kinds are behind.
+HURRIED = 0.25
 
 
 class Storm:
@@ -30,6 +32,7 @@ class Storm:
 
     Threads meet as the machine has it, so none draws from another one's dice: the bags, each
     thread's pauses and each strike of a kind have dice of their own, all from the hand's.
+    `every_s`: so often at least each kind has to hit, on a slow machine too; 0: as it comes.
     """
 
     def __init__(
@@ -40,9 +43,11 @@ class Storm:
         pause_s: float,
         *,
         first: Sequence[str] = (),
+        every_s: float = 0.0,
     ) -> None:
         self.hand, self.diary, self.pause_s = hand, diary, pause_s
-        self.kinds = list(kinds)
+        self.kinds, self.every_s = list(kinds), every_s
+        self._began = time.monotonic()
         self._seed = hand.dice.random()
         self._dice = random.Random(self._seed)
         self._tries: Counter[str] = Counter()
@@ -63,6 +68,7 @@ class Storm:
 
     def start(self) -> None:
         """Let it break loose."""
+        self._began = time.monotonic()
         for thread in self._threads:
             thread.start()
 
@@ -107,9 +113,22 @@ class Storm:
         mine.dice = random.Random(f"{self._seed}-{fault.name}-{number}")
         return mine
 
+    def _rest_s(self, share: float) -> float:
+        """A thread's pause, this share of the usual; shorter while kinds hit too seldom.
+
+        All of them together count: one that finds nobody is not helped by haste.
+        """
+        rest_s = share * self.pause_s * AT_ONCE
+        if not self.every_s:
+            return rest_s
+        wanted = (time.monotonic() - self._began) / self.every_s
+        with self._lock:
+            missing = sum(max(0.0, wanted - self._hit[name]) for name in self.kinds)
+        return rest_s * HURRIED if missing > len(self.kinds) else rest_s
+
     def _strike(self, number: int) -> None:
         over, pauses = self.hand.over, random.Random(f"{self._seed}-{number}")
-        while not over.wait(pauses.uniform(0.5, 1.5) * self.pause_s * AT_ONCE):
+        while not over.wait(self._rest_s(pauses.uniform(0.5, 1.5))):
             fault = self._draw()
             if fault is None:
                 continue

@@ -104,9 +104,19 @@ def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
         ended_at = evidence.real(job["ended_at"]) if job["ended_at"] else cancel["at"]
         # What the server believes to be over, its programs tell themselves.
         ended_at = max(ended_at, exits.get(job["id"], 0.0))
-        yield _uncancelled(job, assigned, cancel["at"], ended_at, patience_s)
+        words = _uncancelled(job, assigned, cancel["at"], ended_at, patience_s)
+        yield f"{words} ({_course(mine)})" if words else ""
     for left in evidence.told("left"):
         yield f"{left['what']} is still held by a process"
+
+
+def _course(attempts: list[Row]) -> str:
+    """What became of them, for who looks for the reason."""
+    said = []
+    for attempt in attempts:
+        ran = "ran" if attempt.get("started_at") else "never ran"
+        said.append(f"attempt {attempt['id']} {ran}, {attempt['end_reason'] or attempt['state']}")
+    return "; ".join(said) or "it was never assigned"
 
 
 def _uncancelled(
