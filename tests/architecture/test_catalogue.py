@@ -199,7 +199,13 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
             (VERSIONS, "test_of_other_versions_one_is_served_and_one_is_told_why_not"),
         ),
     ),
-    99: ("1000 calls a second", ((LIMITS, "test_a_node_that_calls_all_the_time_is_told_to_wait"),)),
+    99: (
+        "1000 calls a second",
+        (
+            (LIMITS, "test_a_node_that_calls_all_the_time_is_told_to_wait"),
+            ("tests/flows/test_busy_node.py", "test_it_is_told_to_wait_and_nobody_else_waits"),
+        ),
+    ),
     100: (
         "hostile sockets",
         (
