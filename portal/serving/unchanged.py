@@ -13,7 +13,8 @@ _TOKEN = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]*"')
 
 
 def unless_unchanged(request: HttpRequest, answer: HttpResponseBase) -> HttpResponseBase:
-    """The answer with a tag of what it says, or 304 where the request names that tag.
+    """The answer with a tag of what it and its headers say, or 304 where the request names that
+    tag.
 
     Only parts (`?part=`) have one: pages ask for them again every few seconds. Whoever asks is
     told the truth of now, so a copy is asked about each time (`no-cache`) and kept by nobody else.
@@ -21,6 +22,9 @@ def unless_unchanged(request: HttpRequest, answer: HttpResponseBase) -> HttpResp
     if not isinstance(answer, HttpResponse) or not _is_part(request, answer):
         return answer
     told = blake2b(_TOKEN.sub(b"", answer.content), digest_size=16)
+    # A 304 brings no header of the view's own: one that says something else, such as that the page
+    # is to be opened anew (`HX-Refresh`), is a change.
+    told.update(repr(sorted(answer.items())).encode())
     told.update(request.META.get("CSRF_COOKIE", "").encode())
     # Weak: a proxy that compresses may leave it as it is.
     answer["ETag"] = tag = f'W/"{told.hexdigest()}"'

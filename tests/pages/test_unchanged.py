@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.serving.unchanged import unless_unchanged
 from tests import scenes
 from tests.scenes import submit
 
@@ -69,3 +71,12 @@ def test_whole_pages_and_refusals_have_no_tag(client, alice):
     client.force_login(alice)
     for where in ("/", reverse("jobs:list"), "/jobs/999999/?part=live"):
         assert not client.get(where).has_header("ETag"), where
+
+
+def test_what_its_headers_alone_say_is_a_change(rf):
+    """A part that asks for a new page with the same text: by 304 the browser would not hear it."""
+    plain = unless_unchanged(rf.get("/x/?part=head"), HttpResponse("same"))
+    again = rf.get("/x/?part=head", headers={"if-none-match": plain["ETag"]})
+    assert unless_unchanged(again, HttpResponse("same")).status_code == 304
+    anew = unless_unchanged(again, HttpResponse("same", headers={"HX-Refresh": "true"}))
+    assert anew.status_code == 200 and anew["HX-Refresh"] == "true"
