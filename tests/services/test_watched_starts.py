@@ -15,7 +15,7 @@ from scheduler.services.inbox.watched.unwatching import forget_watches
 from scheduler.services.inbox.watching import watch_job, watch_set
 from scheduler.services.jobs import cancel_job
 from tests.factories import member
-from tests.scenes import at, build_cluster, running, start, submit, sync
+from tests.scenes import at, build_cluster, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +63,27 @@ def test_what_runs_already_is_no_start_and_what_is_over_has_its_end(cluster, ali
     Job.objects.filter(pk=short.pk).update(state="succeeded", ended_at=at(4))
     assert tell_watchers_of_starts(now=at(30)) == 1
     assert told(bob) == []
+
+
+def test_who_began_to_watch_after_the_start_is_not_told_of_it(cluster, alice, bob, lead, project):
+    job = submit(alice, project)
+    watch_job(actor=bob, pk=job.pk, also=["start"], now=at(0))
+    run(job, cluster)
+    watch_job(actor=lead, pk=job.pk, also=["start"], now=at(2))
+    assert tell_watchers_of_starts(now=at(30)) == 1
+    assert told(bob) == ["train has started"] and told(lead) == []
+
+
+def test_an_array_has_started_though_its_first_task_is_over(cluster, alice, bob, project):
+    task, over = (submit(alice, project, array="0-1") for _ in range(2))
+    for one in (task, over):
+        watch_set(actor=bob, pk=one.job_set_id, also=["start"], now=at(0))
+    for one in (task, *over.job_set.tasks.order_by("pk")):
+        attempt = run(one, cluster)
+        sync(cluster.node(1), ended(attempt), now=at(3))
+    Notification.objects.all().delete()
+    assert tell_watchers_of_starts(now=at(30)) == 2
+    assert told(bob) == [f"Array {task.job_set_id}: a first task has started"]
 
 
 def test_an_array_has_one_start_and_one_choice(cluster, alice, bob, project):

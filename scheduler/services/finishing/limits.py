@@ -58,8 +58,10 @@ def _tell_new(found: Iterable[News], now: datetime) -> int:
     fresh = {(one.person_id, one.key): one for one in found}
     if not fresh:
         return 0
-    keys = {key for _, key in fresh}
-    told = set(Notification.objects.filter(key__in=keys).values_list("person_id", "key"))
+    people, keys = {person for person, _ in fresh}, {key for _, key in fresh}
+    # By person as well: there is no index by key alone.
+    rows = Notification.objects.filter(person__in=people, key__in=keys)
+    told = set(rows.values_list("person_id", "key"))
     news = [one for place, one in fresh.items() if place not in told]
     with transaction.atomic():
         tell(news, now=now)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, Min, OuterRef, Q
 
 from scheduler.models import Job, JobWatch
 from scheduler.services.inbox.jobs import started_news
@@ -36,13 +36,28 @@ def tell_watchers_of_starts(*, now: datetime) -> int:
 @transaction.atomic
 def _tell(numbers: Sequence[int], now: datetime) -> int:
     rows = JobWatch.objects.filter(pk__in=numbers, start_told=False)
-    watches = list(rows.select_for_update())
+    watches = list(rows.order_by("pk").select_for_update())
     JobWatch.objects.filter(pk__in=[one.pk for one in watches]).update(start_told=True)
-    going = Job.objects.filter(started_at__isnull=False).exclude(state__in=FINAL_JOB_STATES)
-    of = Q(pk__in=[one.job_id for one in watches if one.job_id is not None])
-    of |= Q(job_set__in=[one.job_set_id for one in watches if one.job_set_id is not None])
-    # Of an array one task stands for all.
-    jobs = {(one.job_set_id or -one.pk): one for one in going.filter(of).order_by("-pk")}
-    news = [(job, started_news(job)) for job in jobs.values()]
-    tell(for_watchers(news, chosen=Wish.START), now=now)
+    news = [(job, started_news(job)) for job in _started_of(watches)]
+    # Not who began to watch after the start: for them there is none to come.
+    due = {
+        (one.person_id, f"set:{one.job_set_id}" if one.job_id is None else f"job:{one.job_id}")
+        for one in watches
+    }
+    told = for_watchers(news, chosen=Wish.START)
+    tell((one for one in told if (one.person_id, one.subject) in due), now=now)
     return len(watches)
+
+
+def _started_of(watches: Sequence[JobWatch]) -> list[Job]:
+    """The watched jobs that have started and are not over; of an array the first task that has,
+    which may be over while others are still to come."""
+    going = Job.objects.exclude(state__in=FINAL_JOB_STATES).order_by()
+    started = Job.objects.filter(started_at__isnull=False).order_by()
+    sets = [one.job_set_id for one in watches if one.job_set_id is not None]
+    firsts = started.filter(job_set__in=sets).values("job_set").annotate(first_=Min("pk"))
+    alone = Q(pk__in=[one.job_id for one in watches if one.job_id is not None])
+    alone &= ~Q(state__in=FINAL_JOB_STATES)
+    of_sets = Q(pk__in=firsts.values("first_"))
+    of_sets &= Q(Exists(going.filter(job_set=OuterRef("job_set"))))
+    return list(started.filter(alone | of_sets).order_by("pk"))
