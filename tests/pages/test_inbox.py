@@ -7,9 +7,11 @@ import re
 import pytest
 from django.utils import timezone
 
+from accounts.services import change_role, remove_member
 from scheduler.models import Notification, NotificationMute
 from scheduler.services.inbox import News, choose_kind, tell
 from scheduler.states import NoticeKind
+from tests.scenes import build_cluster, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -17,14 +19,13 @@ HOSTILE = "<script>alert(1)</script>\u202e"
 
 
 def tell_of(person, first: int, last: int, title: str = "train has failed") -> None:
+    kind, now = NoticeKind.JOB_FAILED, timezone.now()
     tell(
         [
-            News(
-                person.pk, NoticeKind.JOB_FAILED, f"job:{n % 50}", title, "why", "/jobs/1/", f"k{n}"
-            )
+            News(person.pk, kind, f"thing:{n % 50}", title, "why", "/jobs/1/", f"k{n}")
             for n in range(first, last)
         ],
-        now=timezone.now(),
+        now=now,
     )
 
 
@@ -37,11 +38,11 @@ def test_grouped_read_and_muted(client, alice):
     assert html.count('class="new"') == 3
     bell = client.get("/notifications/?part=bell").content.decode()
     assert "4 unread" in bell and len(bell) < 700
-    client.post("/notifications/read/", {"subject": "job:1"})
+    client.post("/notifications/read/", {"subject": "thing:1"})
     assert Notification.objects.filter(read_at__isnull=True).count() == 2
-    client.post("/notifications/mute/", {"subject": "job:2"})
-    assert "job:2" not in client.get("/notifications/").content.decode()
-    assert client.post("/notifications/mute/", {"subject": "job:49"}).status_code == 404
+    client.post("/notifications/mute/", {"subject": "thing:2"})
+    assert "thing:2" not in client.get("/notifications/").content.decode()
+    assert client.post("/notifications/mute/", {"subject": "thing:49"}).status_code == 404
     client.post("/notifications/read/", {"up_to": "x"})
     assert "Everything is read" in client.get("/notifications/?show=unread").content.decode()
 
@@ -52,11 +53,11 @@ def test_a_button_leads_back_to_its_list_and_a_thing_stays_the_same(client, alic
     tell_of(alice, 51, 52)
     html = client.get("/notifications/?show=unread").content.decode()
     assert html.count('action="/notifications/read/?show=unread"') == 2
-    assert '<li id="about-job:1"' in html
+    assert '<li id="about-thing:1"' in html
     tell_of(alice, 101, 102)
     # What was opened in it stays open when there is news of it.
-    assert '<li id="about-job:1"' in client.get("/notifications/").content.decode()
-    for what, subject in (("mute", "job:1"), ("read", "job:1")):
+    assert '<li id="about-thing:1"' in client.get("/notifications/").content.decode()
+    for what, subject in (("mute", "thing:1"), ("read", "thing:1")):
         for show, leads in (("?show=unread", "?show=unread"), ("", ""), ("?show=x", "")):
             answer = client.post(f"/notifications/{what}/{show}", {"subject": subject})
             assert answer.url == f"/notifications/{leads}", what
@@ -79,9 +80,9 @@ def test_all_are_marked_from_an_older_page_and_the_button_comes_with_the_news(cl
 def test_choosing_kinds_and_hearing_again(client, alice):
     client.force_login(alice)
     tell_of(alice, 1, 2)
-    client.post("/notifications/mute/", {"subject": "job:1"})
+    client.post("/notifications/mute/", {"subject": "thing:1"})
     assert "train has failed" in client.get("/settings/notifications/").content.decode()
-    client.post("/notifications/mute/", {"subject": "job:1", "again": "yes"})
+    client.post("/notifications/mute/", {"subject": "thing:1", "again": "yes"})
     assert not NotificationMute.objects.exists()
     client.post("/settings/notifications/", {"mail-job_failed": "on"})
     html = client.get("/settings/notifications/").content.decode()
@@ -101,10 +102,52 @@ def test_the_same_statements_for_many(
     client.force_login(alice)
     tell_of(alice, 1, 3)
     client.get("/notifications/")
-    with django_assert_max_num_queries(5) as few:  # session, person, approvals, unread, the list
+    # Session, person, approvals, unread, the list, what of it may be seen.
+    with django_assert_max_num_queries(6) as few:
         client.get("/notifications/")
     tell_of(alice, 3, 203)
     choose_kind(actor=alice, kind="budget", in_inbox=False, by_mail=False)
     with django_assert_num_queries(len(few)):
         page = client.get("/notifications/").content.decode()
     assert "Older" in page and "99+" in page
+
+
+def test_nothing_is_shown_of_what_its_reader_may_not_see_any_more(
+    client, root, alice, bob, team, project
+):
+    build_cluster(root)
+    job = submit(alice, project, name="secret-plan")
+    rows = (("job_failed", f"job:{job.pk}", "secret-plan has failed"), ("budget", "thing:1", "Low"))
+    for kind, subject, title in rows:
+        one = News(bob.pk, NoticeKind(kind), subject, title, "exit code 3", "/", subject)
+        tell([one], now=timezone.now())
+    client.force_login(bob)
+    html = client.get("/notifications/").content.decode()
+    assert "secret-plan" in html and "not shown" not in html
+    remove_member(actor=root, team=team, user=bob)
+    html = client.get("/notifications/").content.decode()
+    assert "secret-plan" not in html and f"job:{job.pk}" not in html and "Low" in html
+    assert "1 more is not shown: about what is gone, or what you may not see any more." in html
+    client.post("/notifications/read/", {"subject": "thing:1"})
+    html = client.get("/notifications/?show=unread").content.decode()
+    assert "1 is not shown" in html and "Everything is read" not in html
+    client.post("/notifications/mute/", {"subject": f"job:{job.pk}"})
+    client.get("/notifications/")
+    html = client.get("/settings/notifications/").content.decode()
+    assert "secret-plan" not in html and "What is gone, or what you may not see any more" in html
+
+
+def test_of_the_job_of_another_who_may_not_read_inside_has_no_text(
+    client, root, alice, bob, team, project
+):
+    build_cluster(root)
+    job = submit(alice, project)
+    about = f"job:{job.pk}"
+    tell(
+        [News(bob.pk, NoticeKind.JOB_FAILED, about, "train has failed", "inside", "/", "k")],
+        now=timezone.now(),
+    )
+    change_role(actor=root, team=team, user=bob, role="finance")
+    client.force_login(bob)
+    html = client.get("/notifications/").content.decode()
+    assert "train has failed" in html and "inside" not in html

@@ -12,6 +12,7 @@ from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.inbox import choices_of, grouped, muted_by, visible_notifications
+from scheduler.selectors.inbox.sight import seen_by, subjects_seen_by
 from scheduler.selectors.watching.watches import watched_by
 from scheduler.services.inbox import choose_kind, mark_read, mute, unmute
 
@@ -21,7 +22,8 @@ _PARAMETERS = ("cursor", "part", "show")
 
 @page("GET")
 def notification_list(request: HttpRequest) -> HttpResponseBase:
-    """The latest, by thing; `?show=unread` leaves out what was read. `?part=bell`: the bell."""
+    """The latest, by thing, without what is about something that the viewer may not see any more;
+    `?show=unread` leaves out what was read. `?part=bell`: the bell."""
     viewer = viewer_of(request)
     if request.GET.get("part") == "bell":
         return render(request, "components/_bell.html", {})
@@ -38,10 +40,12 @@ def notification_list(request: HttpRequest) -> HttpResponseBase:
     rows = rows.order_by("-pk")
     found = list((rows.filter(pk__lt=before) if before else rows)[: PAGE_SIZE + 1])
     shown = found[:PAGE_SIZE]
+    seen = seen_by(viewer, shown)
     # All are all of them, not those of this page and older ones.
     first = rows.first() if before else next(iter(shown), None)
     context = {
-        "groups": grouped(shown),
+        "groups": grouped(seen),
+        "left_out": len(shown) - len(seen),
         "newest": first.pk if first else 0,
         "show": show if show == "unread" else "",
         "problems": problems,
@@ -99,6 +103,11 @@ def notification_settings(request: HttpRequest) -> HttpResponseBase:
                 choose_kind(actor=viewer, kind=choice.kind, in_inbox=in_inbox, by_mail=by_mail)
         messages.success(request, "Saved.")
         return redirect("notification_settings")
-    context = {"choices": choices, "muted": leaf_of(request, muted_by(viewer), "page")}
-    context["watched"] = leaf_of(request, watched_by(viewer), "watched")
+    muted = leaf_of(request, muted_by(viewer), "page")
+    context = {
+        "choices": choices,
+        "muted": muted,
+        "named": subjects_seen_by(viewer, {row.subject for row in muted}),
+        "watched": leaf_of(request, watched_by(viewer), "watched"),
+    }
     return render(request, "inbox/settings.html", context)

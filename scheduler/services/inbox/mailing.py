@@ -17,6 +17,7 @@ from scheduler.models import (
     OutboundMail,
     WaitingNews,
 )
+from scheduler.selectors.inbox.sight import still_seen
 from scheduler.services.inbox.hours import hours_of
 from scheduler.states import NOTICE_RULES, Hours, NoticeKind, mail_due_at
 
@@ -24,6 +25,8 @@ BATCH = 500
 _PRUNED_AT_ONCE = 5_000
 # So long one look goes on; what is left then waits for the next.
 _AT_MOST_S = 20.0
+# What waited longer, as nobody wrote mails, is asked about again: its reader may have left.
+_SOON = timedelta(minutes=5)
 # What was read is kept for a month, what nobody read for a quarter; webhooks take theirs up first.
 KEEP_READ = timedelta(days=30)
 KEEP_UNREAD = timedelta(days=90)
@@ -70,6 +73,8 @@ def _write_some(now: datetime) -> int | None:
     reachable = User.objects.filter(pk__in=people, is_active=True, kind=UserKind.PERSON)
     reachable_ids = set(reachable.exclude(email="").values_list("pk", flat=True))
     hours = hours_of(people)
+    late = [row for row in rows if row.at < now - _SOON]
+    unseen = {row.pk for row in late} - {row.pk for row in still_seen(late)}
     mails, later = [], []
     for row in rows:
         is_wanted = row.asked
@@ -78,7 +83,7 @@ def _write_some(now: datetime) -> int | None:
             is_wanted = choices.get((row.person_id, row.kind), usual)
         if not is_wanted or row.person_id not in reachable_ids:
             continue
-        if (row.person_id, row.subject) in muted:
+        if (row.person_id, row.subject) in muted or row.pk in unseen:
             continue
         due_at = mail_due_at(hours.get(row.person_id, Hours()), row.kind, now)
         if due_at > now:

@@ -13,6 +13,7 @@ from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.shapes import viewer_of
 from scheduler.models import Notification
 from scheduler.selectors.inbox import Choice, choices_of, visible_notifications
+from scheduler.selectors.inbox.sight import seen_by
 from scheduler.services.inbox import choose_kind, mark_read, mute, unmute
 
 
@@ -30,7 +31,8 @@ class NotificationShape(serializers.Serializer[Any]):
 
 
 class NotificationPage(serializers.Serializer[Any]):
-    """The newest first."""
+    """The newest first. Without what is about something that is gone, or that you may not see any
+    more, so that a page may have fewer than asked for, or none, and another one follow."""
 
     items = NotificationShape(many=True)
     next_cursor = serializers.CharField(allow_null=True)
@@ -109,10 +111,12 @@ class Notifications(ApiView):
         reply=NotificationPage,
     )
     def get(self, request: Request) -> Response:
-        rows = visible_notifications(viewer_of(request))
+        viewer = viewer_of(request)
+        rows = visible_notifications(viewer)
         if flag(request, "unread"):
             rows = rows.filter(read_at__isnull=True)
-        return Response(page_of(request, rows, lambda found: [_show(row) for row in found]))
+        part = page_of(request, rows, lambda found: [_show(one) for one in seen_by(viewer, found)])
+        return Response(part)
 
 
 class MarkRead(ApiView):
