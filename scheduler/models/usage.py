@@ -208,7 +208,7 @@ class SpanBegun(models.Model):
 class SummedHour(models.Model):
     """An hour whose readings before `until_s` are summed, by the rule `idle_as`: those of spans
     that ended by `spans_s` as `HourOfReadings`, those of the span that begins then as
-    `SpanBegun`."""
+    `SpanBegun`. Of one that rests after it was undone nothing is: `idle_as` says since when."""
 
     hour_s = models.BigIntegerField(unique=True)
     spans_s = models.BigIntegerField()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.db.models import F
 
 from scheduler.conf import load_conf
 from scheduler.models import (
@@ -133,6 +134,7 @@ def test_summed_hours_equal_raw_readings_however_late(
     reads(night.node, night.now, *night.unsent)
     plain, summed = told(night.now)
     assert summed == plain, "hours late"
+    night.second += read_late.REST_S + 1
     sum_hours(now=night.now)
     plain, summed = told(night.now)
     assert summed == plain
@@ -203,10 +205,13 @@ def test_a_late_reading_undoes_its_hour_alone(held):
     assert SummedHour.objects.count() == count, "nobody has summed so far"
     before = told(now)[1]
     reads(node, now, (uuid, attempt.pk, FIRST + HOUR_S - 0.5, 100.0))
-    assert SummedHour.objects.count() == count - 1
+    assert SummedHour.objects.filter(until_s__gt=F("hour_s")).count() == count - 1
     plain, summed = told(now)
     assert summed == plain != before
-    assert sum_hours(now=now) == 1 and told(now)[1] == plain
+    # More than an hour late: it rests.
+    assert sum_hours(now=now) == 0
+    later = now + timedelta(seconds=read_late.REST_S + 1)
+    assert sum_hours(now=later) == 2 and told(later)[1] == plain
 
 
 def test_who_sums_while_a_late_reading_comes_writes_nothing(held):

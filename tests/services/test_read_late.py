@@ -6,11 +6,22 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler.conf import load_conf
 from scheduler.models import HoursSummed, SummedHour
+from scheduler.selectors.books.slugs.wasted.asked import idle_as
+from scheduler.selectors.books.slugs.wasted.hours import hours_of
 from scheduler.services.timeline import read_hours, read_late
 from scheduler.services.timeline.read_hours import sum_hours
 from tests.scenes import at
-from tests.services.test_read_hours import FIRST, HOUR_S, every_minute, held, reads, told
+from tests.services.test_read_hours import (
+    FIRST,
+    HOUR_S,
+    every_minute,
+    held,
+    reads,
+    told,
+    window,
+)
 
 pytestmark = pytest.mark.django_db
 assert held, "its fixture"
@@ -117,3 +128,49 @@ def test_sums_end_before_what_somebody_may_still_write(held, monkeypatch):
     monkeypatch.undo()
     sum_hours(now=now + timedelta(seconds=1))
     assert summed()[0] == 901 - read_late.YOUNG_S
+
+
+def test_an_hour_rests_while_a_node_that_is_further_behind_goes_on_speaking_of_it(
+    held, monkeypatch
+):
+    node, uuid, attempt = held
+    every_minute(held, FIRST, FIRST + 2 * HOUR_S, 50.0)
+    begin, write, written = FIRST + 2 * HOUR_S, read_hours._Hour.write, []
+
+    def writes(hour, turn):
+        written.append(hour.hour_s)
+        return write(hour, turn)
+
+    sum_hours(now=at(begin))
+    assert summed()[0] == HOUR_S
+    monkeypatch.setattr(read_hours._Hour, "write", writes)
+    for second in range(0, 600, 30):
+        now = begin + second
+        # By its clock it is an hour and a half earlier.
+        reads(node, at(now), (uuid, attempt.pk, now - 5400.25, 0.0))
+        if second % 60 == 0:
+            sum_hours(now=at(now + 1))
+        plain, kept = told(at(now + 1))
+        assert plain == kept
+    assert int(at(FIRST).timestamp()) not in written and written
+    sum_hours(now=at(begin + 570 + read_late.REST_S - 1))
+    assert summed()[0] == 0
+    sum_hours(now=at(begin + 570 + read_late.REST_S + 1))
+    assert summed()[0] == HOUR_S and summed()[1] == HOUR_S
+
+
+def test_what_stands_after_an_undo_is_there_for_who_reads_it_later(held):
+    node, uuid, attempt = held
+    every_minute(held, FIRST, FIRST + HOUR_S, 0.0)
+    sum_hours(now=at(FIRST + HOUR_S + 200))
+    reads(node, at(FIRST + HOUR_S + 200), (uuid, attempt.pk, FIRST + 300.5, 100.0))
+    assert summed().get(0) is None
+    sum_hours(now=at(FIRST + 600 + read_late.YOUNG_S))
+    then = at(FIRST + 660)
+    # Somebody has learned how far sums reach, and reads them after the next run.
+    hours = hours_of(window(then), idle_as(load_conf()))
+    hour_s, _, until_s = hours.summed[-1]
+    assert (hour_s, until_s - hour_s) == (int(at(FIRST).timestamp()), 600)
+    sum_hours(now=at(FIRST + 1200 + read_late.YOUNG_S))
+    plain, kept = told(then, hours)
+    assert plain == kept

@@ -25,7 +25,7 @@ from scheduler.selectors.books.seconds import idle_spans
 from scheduler.selectors.books.slugs.wasted.asked import idle_as
 from scheduler.selectors.books.slugs.wasted.hours import HOUR_S, begin_of_span
 from scheduler.selectors.books.slugs.wasted.readings import within
-from scheduler.services.timeline.read_late import Turn, as_it_is, begin
+from scheduler.services.timeline.read_late import Turn, as_it_is, begin, resting_hours
 
 # A piece that takes less is made larger, one that takes more smaller, to a minute of readings.
 _QUICK_S, _LONG_S, _LEAST_S = 1.0, 5.0, 60
@@ -46,7 +46,7 @@ def sum_hours(*, now: datetime, within_s: float = inf) -> int:
 
     The oldest hours first, a piece of each and then of the next, round after round: what takes
     long, or is undone again and again, keeps none of the others waiting for ever. Each piece is
-    kept, and the next run goes on after it.
+    kept, and the next run goes on after it. Hours that rest (`read_late.py`) are left out.
     """
     conf, until_s = load_conf(), monotonic() + within_s
     turn, first_s = begin(now), _first_hour(now, conf)
@@ -58,10 +58,13 @@ def sum_hours(*, now: datetime, within_s: float = inf) -> int:
     _tidy(stand, newest_s - HOUR_S)
     known, pace = _known(stand, conf), _Pace()
     summed, hours = set[int](), list(range(first_s, newest_s + 1, HOUR_S))
-    while hours := [one for one in hours if _piece(one, known, turn, pace, conf)]:
+    resting = resting_hours(stand, now)
+    while hours := [
+        one for one in hours if one not in resting and _piece(one, known, turn, pace, conf)
+    ]:
         for hour_s in hours:
             piece = _piece(hour_s, known, turn, pace, conf)
-            if piece is None:
+            if piece is None or hour_s in resting:
                 continue
             if monotonic() >= until_s:
                 return len(summed)
@@ -72,7 +75,8 @@ def sum_hours(*, now: datetime, within_s: float = inf) -> int:
             if written == turn:
                 summed.add(hour_s)
             # Of other hours something may be undone as well.
-            turn, known = written, _known(SummedHour.objects.all(), conf)
+            stand = list(SummedHour.objects.all())
+            turn, known, resting = written, _known(stand, conf), resting_hours(stand, now)
     return len(summed)
 
 
@@ -190,13 +194,15 @@ class _Hour:
             found = as_it_is(turn)
             if found != turn:
                 return found
-            if self.known is None or self.known.spans_s != self._spans_s:
+            stood = self.known
+            if stood is None or stood.spans_s != self._spans_s:
                 for model in _BY_HOUR:
-                    self._clear(model, self._spans_s, hour_s=self.hour_s)
+                    until_s = stood.spans_s if stood else None
+                    self._clear(model, self._spans_s, until_s, hour_s=self.hour_s)
                 HourOfReadings.objects.bulk_create(of_hours, batch_size=_BATCH)
                 HourOfIdle.objects.bulk_create(of_idle, batch_size=_BATCH)
             in_hour = {"span_s__gte": self.hour_s, "span_s__lt": self.hour_s + HOUR_S}
-            self._clear(SpanBegun, self.upto_s, **in_hour)
+            self._clear(SpanBegun, self.upto_s, stood.until_s if stood else None, **in_hour)
             SpanBegun.objects.bulk_create(of_spans, batch_size=_BATCH)
             SummedHour.objects.update_or_create(
                 hour_s=self.hour_s,
@@ -212,12 +218,15 @@ class _Hour:
         self,
         model: type[HourOfReadings] | type[HourOfIdle] | type[SpanBegun],
         until_s: int,
+        stood_s: int | None,
         **of_hour: int,
     ) -> None:
-        """All but the rows of the run before, by which somebody may read who has begun to."""
+        """All but the rows of what stood until now, or was undone last, by which somebody may read
+        who has begun to."""
         rows = model._default_manager.filter(**of_hour)
-        before = rows.exclude(until_s=until_s).aggregate(last=Max("until_s"))["last"]
-        rows.exclude(until_s=before).delete() if before is not None else rows.delete()
+        if stood_s is None:
+            stood_s = rows.exclude(until_s=until_s).aggregate(last=Max("until_s"))["last"]
+        rows.exclude(until_s=stood_s).delete() if stood_s is not None else rows.delete()
 
     def _counted(self) -> tuple[_Begun, _Summed, _Idle]:
         """The span that lasts, and the sums of those that are over."""

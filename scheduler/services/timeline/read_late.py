@@ -3,12 +3,13 @@
 Whoever sums says first up to which second (`aims_s`), whoever brings a reading that is older than a
 minute looks there, under the lock of the row and until its commit. So a reading is in the sum, or
 the sum ends before it, or it undoes the sum. Where a node stays behind, sums end earlier
-(`late_s`), so that it undoes none.
+(`late_s`), so that it undoes none. Of one that is behind by more than sums wait for, the hour that
+it speaks of rests, so that it is not summed between any two of its calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -31,6 +32,9 @@ _AT_ONCE_S = 120
 _GOES_ON = timedelta(minutes=2)
 _MOST_BEHIND_S = 3600
 _HOUR_S = 3600
+# An hour that rests is summed again once nothing of it has come for so long.
+REST_S = 120
+_RESTS = "rests since "
 # A call is over or undone by then, and has written something before.
 _LONGEST = """
     SELECT COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - MIN(xact_start)), 0)
@@ -85,17 +89,38 @@ def undo_late(moments: Iterable[datetime], *, now: datetime) -> None:
     if not first:
         return
     row = _locked()
-    lacking = Q(pk__in=[])
-    for hour_s, second in first.items():
-        lacking |= Q(hour_s=hour_s, until_s__gt=second)
     changes: dict[str, object] = {}
-    if SummedHour.objects.filter(lacking).delete()[0] or min(first.values()) < row.aims_s:
+    if _undone(first, now) or min(first.values()) < row.aims_s:
         changes["turn"] = row.turn + 1
     # With a fresh one among them its clock is right; with those of a long time it was away.
     if max(seconds) < late_s and max(seconds) - min(seconds) <= _AT_ONCE_S:
         changes |= _behind(row, int(now.timestamp()) - min(seconds), now)
     if changes:
         HoursSummed.objects.filter(pk=row.pk).update(**changes)
+
+
+def _undone(first: Mapping[int, int], now: datetime) -> int:
+    """Undo what lacks a reading of these hours, by hour the second of the first one that has come;
+    how many. Where sums do not wait for as late a one its hour, which is over, rests."""
+    lacking = Q(pk__in=[])
+    for hour_s, second in first.items():
+        lacking |= Q(hour_s=hour_s, until_s__gt=second)
+    too_late_s = int(now.timestamp()) - _MOST_BEHIND_S
+    resting = [hour_s for hour_s, second in first.items() if second < too_late_s]
+    count: int = SummedHour.objects.filter(lacking).exclude(hour_s__in=resting).delete()[0]
+    if resting:
+        # One that rests already does so longer.
+        undone = SummedHour.objects.filter(lacking | Q(until_s=F("hour_s")), hour_s__in=resting)
+        since = f"{_RESTS}{int(now.timestamp())}"
+        count += undone.update(spans_s=F("hour_s"), until_s=F("hour_s"), idle_as=since)
+    return count
+
+
+def resting_hours(stand: Iterable[SummedHour], now: datetime) -> frozenset[int]:
+    """Those of these hours that are not to be summed yet."""
+    begin_s = int(now.timestamp()) - REST_S
+    rest = (one for one in stand if one.idle_as.startswith(_RESTS))
+    return frozenset(one.hour_s for one in rest if int(one.idle_as.removeprefix(_RESTS)) > begin_s)
 
 
 def _behind(row: HoursSummed, age_s: int, now: datetime) -> dict[str, object]:
