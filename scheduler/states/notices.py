@@ -93,7 +93,7 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
     ),
     NoticeKind.SCHEDULE_TROUBLE: NoticeRule(
         "Schedule in trouble",
-        "A schedule of yours could not submit its job, missed its time, or was paused.",
+        "A schedule of yours could not submit its job, missed its time, or was paused or deleted.",
         "failed",
         True,
     ),

@@ -48,6 +48,14 @@ ACT = {
     "changes": [{"field": "rule", "before": "@daily", "after": "@hourly"}],
     "reason": "",
 }
+RESUMED = {
+    **ACT,
+    "act": "resumed",
+    "changes": [
+        {"field": "paused", "before": "yes", "after": "no"},
+        {"field": "times_skipped", "before": None, "after": "4"},
+    ],
+}
 
 
 @pytest.fixture
@@ -62,7 +70,7 @@ def sent(portal_is):
         if path.startswith("/schedules/7/runs/"):
             return httpx.Response(200, json={"items": [RUN], "next_cursor": None})
         if path.startswith("/schedules/7/history/"):
-            return httpx.Response(200, json={"items": [ACT], "next_cursor": None})
+            return httpx.Response(200, json={"items": [RESUMED, ACT], "next_cursor": None})
         if path == "/schedules/7/run/":
             return httpx.Response(201, json={**RUN, "job": 13, "job_state": "queued"})
         is_list = path.startswith("/schedules/?")
@@ -117,3 +125,4 @@ def test_listed_shown_and_acted_on(sent, capsys):
     assert run(["schedule", "history", "7"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "changed itself for lena rule: @daily -> @hourly -" in told
+    assert "paused: yes -> no, times_skipped: - -> 4" in told

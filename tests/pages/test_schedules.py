@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -173,3 +175,13 @@ def test_a_lead_takes_it_over_on_its_page(client, cluster, root, alice, lead, te
     said = client.post(f"{url}take-over/", {"reason": "hers no more"}, follow=True).content.decode()
     assert "Nightly is yours, and paused" in said and "hers no more" in said
     assert "Taken over" in said and ">Resume</button>" in said
+
+
+def test_its_history_says_how_many_times_a_pause_has_left_out(client, cluster, alice, project):
+    schedule = schedule_of(alice, project, now=timezone.now())
+    url = f"/schedules/{schedule.pk}/"
+    client.force_login(alice)
+    client.post(f"{url}pause/")
+    JobSchedule.objects.update(paused_at=timezone.now() - timedelta(hours=1))
+    said = client.post(f"{url}resume/", follow=True).content.decode()
+    assert 'times_skipped: <bdi class="name">6</bdi>' in said

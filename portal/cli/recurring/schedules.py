@@ -261,10 +261,12 @@ def _cells(one: dict[str, Any]) -> list[object]:
 def _act_cells(one: dict[str, Any]) -> list[object]:
     by = one["actor"] or "itself"
     whose = f" for {one['on_behalf_of']}" if one["on_behalf_of"] else ""
+    # Where nothing stood before, it says what was made.
+    is_other = any(change["before"] is not None for change in one["changes"])
     changed = ", ".join(
         f"{change['field']}: {change['before'] or '-'} -> {change['after'] or '-'}"
         for change in one["changes"]
-        if change["before"] is not None
+        if is_other
     )
     return [moment(one["at"]), one["act"], f"{by}{whose}", changed or "-", one["reason"] or "-"]
 

@@ -24,10 +24,11 @@ from portal.serving.zones import zone_of
 from scheduler.conf import load_conf
 from scheduler.models import JobSchedule, TemplateVersion
 from scheduler.selectors.composing.templates import get_version
-from scheduler.selectors.recurring.acts import act_words, acts_on
+from scheduler.selectors.recurring.acts import act_words, acts_on, told_of
 from scheduler.selectors.recurring.schedules import (
     ahead_of,
     costs_of_runs,
+    ended_lately,
     get_visible_schedule,
     runs_of,
     shown_document,
@@ -69,14 +70,14 @@ def schedule_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     schedule = get_visible_schedule(viewer, pk)
     runs = leaf_of(request, runs_of(viewer, schedule), "runs", size=20)
-    shown = list(runs)
-    costs = costs_of_runs(viewer, shown, now=now)
+    shown, lately = list(runs), ended_lately(viewer, schedule)
+    costs = costs_of_runs(viewer, [*shown, *lately], now=now)
     document = shown_document(viewer, schedule)
     context = {
         "schedule": schedule,
         "runs": runs,
         "rows": [(run, costs.get(run.pk)) for run in shown],
-        "ahead": ahead_of(schedule, shown, costs, now=now),
+        "ahead": ahead_of(schedule, lately, costs, now=now),
         "spec_text": template_text(document) if document is not None else "",
         "may_submit": may_submit(viewer, schedule),
         "may_rule": may_rule(viewer, schedule),
@@ -84,7 +85,9 @@ def schedule_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "owner_left": owner_left(schedule),
         "may_take_over": may_take_over(viewer, schedule),
         "acts": (acts := leaf_of(request, acts_on(viewer, schedule), "acts", size=10)),
-        "act_lines": [(one, act_words(one), changes(one.before, one.after)) for one in acts],
+        "act_lines": [
+            (one, act_words(one), changes(*told_of(viewer, schedule, one))) for one in acts
+        ],
         "currency": load_conf().currency,
         "now": now,
     }

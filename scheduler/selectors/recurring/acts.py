@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 from django.db.models import QuerySet
 
 from accounts.models import AuditEvent, User
+from accounts.permissions import can
 from scheduler.models import JobSchedule
 
+_INSIDE = "without_variables"
 _WORDS = {
     "create": "made",
     "change": "changed",
@@ -26,6 +30,16 @@ def acts_on(viewer: User, schedule: JobSchedule) -> QuerySet[AuditEvent]:
     )
     shown = ("at", "actor_name", "on_behalf_of_name", "action", "before", "after", "reason")
     return rows.only(*shown).order_by("-at", "-pk")
+
+
+def told_of(viewer: User, schedule: JobSchedule, event: AuditEvent) -> tuple[str, str]:
+    """What was before it and after it, as JSON; which variables its job has is told to those alone
+    who may read inside jobs there."""
+    if _INSIDE not in event.after or can(viewer, "read_log", schedule.project):
+        return event.before, event.after
+    after = json.loads(event.after)
+    after.pop(_INSIDE, None)
+    return event.before, json.dumps(after)
 
 
 def act_words(event: AuditEvent) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,10 +16,10 @@ from accounts.models import Project, User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import JobSchedule, JobScheduleRun
 from scheduler.selectors.prices.seen import priced_for
+from scheduler.selectors.recurring.ended import is_over
 from scheduler.selectors.tables.so_far import so_far
 from scheduler.spec import JobSpec
 from scheduler.spec.recurring.dues import dues_after
-from scheduler.states import FINAL_JOB_STATES
 
 MAX_PK = 2**63 - 1
 TIMES_AHEAD = 5
@@ -69,11 +69,18 @@ def runs_of(viewer: User, schedule: JobSchedule) -> QuerySet[JobScheduleRun]:
     return schedule.runs.select_related(*jobs).order_by("-due_at", "-pk")
 
 
+def ended_lately(viewer: User, schedule: JobSchedule) -> list[JobScheduleRun]:
+    """Of `runs_of` the last few whose jobs are over, by which `ahead_of` says what comes; one
+    statement."""
+    return list(runs_of(viewer, schedule).filter(is_over())[:_LATELY])
+
+
 def costs_of_runs(
-    viewer: User, runs: Sequence[JobScheduleRun], *, now: datetime
+    viewer: User, runs: Iterable[JobScheduleRun], *, now: datetime
 ) -> Mapping[int, Decimal]:
     """What the job of each run has cost until now, of an array all tasks; where the viewer may see
     it. Two statements."""
+    runs = list({run.pk: run for run in runs}.values())
     jobs = [run.job for run in runs if run.job is not None]
     sets = [job.job_set for job in jobs if job.job_set is not None]
     alone = [job for job in jobs if job.job_set is None]
@@ -112,12 +119,8 @@ def ahead_of(
     *,
     now: datetime,
 ) -> Ahead:
-    """`runs` as `runs_of`, the latest at least, with `costs_of_runs`. Asks the database nothing."""
-    over = [
-        costs[run.pk]
-        for run in runs
-        if run.job is not None and run.job.state in FINAL_JOB_STATES and run.pk in costs
-    ][:_LATELY]
+    """`runs` of `ended_lately`, with `costs_of_runs`. Asks the database nothing."""
+    over = [costs[run.pk] for run in runs if run.pk in costs]
     mean = sum(over, Decimal(0)) / len(over) if over else None
     return Ahead(times_of(schedule, now), _a_month(schedule, now), mean)
 

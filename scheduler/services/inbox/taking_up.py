@@ -18,9 +18,15 @@ _TITLES: Mapping[str, str] = {
     NoticeKind.REQUEST_WAITING: "A request waits for a decision",
     NoticeKind.REQUEST_DECIDED: "A request was answered",
 }
-# Their texts say who cancelled, held, paused or decided, and why.
+# Their texts say who cancelled, held, paused, decided or has left, and why.
 _NAMING = frozenset(
-    {*_TITLES, NoticeKind.JOB_CANCELLED, NoticeKind.JOB_PREEMPTED, NoticeKind.JOB_HELD}
+    {
+        *_TITLES,
+        NoticeKind.JOB_CANCELLED,
+        NoticeKind.JOB_PREEMPTED,
+        NoticeKind.JOB_HELD,
+        NoticeKind.SCHEDULE_TROUBLE,
+    }
 )
 
 

@@ -18,7 +18,7 @@ from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.holding.reasons import by_whom, written_about
 from scheduler.services.jobs import end_job
-from scheduler.services.recurring.taking import pause_all_of
+from scheduler.services.recurring.taking import lock_all_of, pause_all_of
 from scheduler.services.seconding.proposing import propose_to_cancel_of
 from scheduler.states import FINAL_JOB_STATES, EndReason
 
@@ -39,16 +39,16 @@ class Left:
 def end_access(
     *, actor: User, user: User, reason: str, cancel_jobs: bool, now: datetime | None = None
 ) -> Left:
-    """As `deactivate_person`, and the ways into their sessions, and their schedules are paused;
-    with `cancel_jobs` what they have
-    waiting is cancelled together, and what runs is asked to stop, job by job; who may read these
-    jobs reads the reason then, which is one of a job (or Invalid). More than one person may end
-    alone are proposed to a second one with the same reason; raises Conflict, and the access has not
-    ended, where there is none."""
+    """As `deactivate_person`, and the ways into their sessions end, and their schedules are paused;
+    with `cancel_jobs` what they have waiting is cancelled together, and what runs is asked to stop,
+    job by job; who may read these jobs reads the reason then, which is one of a job (or Invalid).
+    More than one person may end alone are proposed to a second one with the same reason; raises
+    Conflict, and the access has not ended, where there is none."""
     now = now or timezone.now()
     theirs = Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES)
     said = written_about(reason, theirs) if cancel_jobs else reason
     with transaction.atomic():
+        lock_all_of(user)
         ended = deactivate_person(actor=actor, user=user, reason=said, now=now)
         SessionPass.objects.filter(user=user).delete()
         paused = pause_all_of(user, now=now)

@@ -18,6 +18,8 @@ from accounts.services.audit import Subject, record
 from scheduler.models import JobSchedule, TemplateVersion
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound, StaleVersion
 from scheduler.services.holding.reasons import written
+from scheduler.services.recurring.skipping import skip_due, times_of_pause
+from scheduler.services.recurring.telling import tell_owner_of_act
 from scheduler.services.recurring.terms import (
     Terms,
     check_job_of,
@@ -27,7 +29,6 @@ from scheduler.services.recurring.terms import (
 )
 from scheduler.spec import JobSpec
 from scheduler.spec.recurring.dues import next_due
-from scheduler.spec.recurring.words import RunOutcome
 
 MOST_OF_PERSON = 50
 MOST_OF_PROJECT = 200
@@ -103,7 +104,9 @@ def change_schedule(
         setattr(schedule, name, value)
     if schedule.paused_at is None:
         due = _first_due(schedule, now)
-        schedule.next_due_at = schedule.next_due_at if _is_due_still(schedule, now) else due
+        if not _is_due_still(schedule, now):
+            skip_due(schedule, now, "The schedule was changed before anybody looked.")
+            schedule.next_due_at = due
     schedule.counted_from = now
     schedule.version += 1
     schedule.save()
@@ -126,6 +129,7 @@ def pause_schedule(
     said = _reason(actor, schedule, reason)
     set_paused(schedule, now, said, by=actor)
     record_of(actor, "pause", schedule, after={"paused": True}, reason=said, now=now)
+    _tell_of(actor, schedule, "paused", said, now)
     return schedule
 
 
@@ -133,19 +137,20 @@ def pause_schedule(
 def resume_schedule(
     *, actor: User, schedule: JobSchedule, now: datetime | None = None
 ) -> JobSchedule:
-    """Go on with the next due time; those of the pause are gone. By its owner alone, in whose name
-    it submits. A no-op when it is not paused."""
+    """Go on with the next due time; those of the pause are gone, and the history says how many. By
+    its owner alone, in whose name it submits. A no-op when it is not paused."""
     schedule = locked_schedule(actor, schedule)
     now = now or timezone.now()
     _require_owner(actor, schedule)
     if schedule.paused_at is None:
         return schedule
+    after = {"paused": False, "times_skipped": times_of_pause(schedule, now)}
     schedule.paused_at, schedule.paused_by, schedule.pause_reason = None, None, ""
     schedule.next_due_at = _first_due(schedule, now)
     schedule.counted_from = now
     schedule.version += 1
     schedule.save()
-    record_of(actor, "resume", schedule, after={"paused": False}, now=now)
+    record_of(actor, "resume", schedule, before={"paused": True}, after=after, now=now)
     return schedule
 
 
@@ -155,10 +160,12 @@ def delete_schedule(
 ) -> None:
     """Forget it with what came of its times; its jobs stay. Raises as `pause_schedule`."""
     schedule = locked_schedule(actor, schedule)
+    now = now or timezone.now()
     _require_rule(actor, schedule)
     said = _reason(actor, schedule, reason)
     before = _said(terms_of(schedule))
     record_of(actor, "delete", schedule, before=before, after={}, reason=said, now=now)
+    _tell_of(actor, schedule, "deleted", said, now)
     schedule.delete()
 
 
@@ -180,11 +187,9 @@ def set_paused(
 ) -> None:
     """Write the pause of a locked one; `by` None: it paused itself. A time that was due and that
     nobody has carried out is skipped, and says so."""
-    due = schedule.next_due_at
-    if due is not None and due <= now:
-        said = reason if by is None else "The schedule was paused before anybody looked."
-        facts = {"at": now, "outcome": RunOutcome.SKIPPED, "said": said[:400]}
-        schedule.runs.get_or_create(due_at=due, by_hand=False, defaults=facts)
+    skip_due(
+        schedule, now, reason if by is None else "The schedule was paused before anybody looked."
+    )
     schedule.paused_at, schedule.paused_by, schedule.pause_reason = now, by, reason[:400]
     schedule.next_due_at = None
     schedule.version += 1
@@ -266,6 +271,12 @@ def refuse_more(count: int, most: int, who: str) -> None:
     if count >= most:
         words = f"{who} {most} schedules already; delete those that are not needed."
         raise Conflict(words, code="too_many")
+
+
+def _tell_of(actor: User, schedule: JobSchedule, what: str, said: str, now: datetime) -> None:
+    """Tell its owner what somebody else did, where they are here to hear it."""
+    if actor.pk != schedule.owner_id and not owner_left(schedule):
+        tell_owner_of_act(schedule, actor, what, said, now=now)
 
 
 def _said(terms: Terms) -> dict[str, object]:

@@ -26,6 +26,7 @@ from scheduler.services.recurring.keeping import (
     subject_of,
 )
 from scheduler.services.recurring.pausing import bear, must_pause, pause_itself
+from scheduler.services.recurring.skipping import skip_time
 from scheduler.services.recurring.standing import is_same_failure, open_jobs
 from scheduler.services.recurring.telling import tell_owner_of
 from scheduler.services.sets import cancel_set
@@ -71,11 +72,12 @@ def submit_due(*, now: datetime) -> int:
 @transaction.atomic
 def carry_out(pk: int, *, now: datetime) -> JobScheduleRun | None:
     """What is due of one schedule: of several missed times the last one within its bound stands for
-    all. Returns what came of it; None where it is not due any more, or paused itself."""
-    rows = JobSchedule.objects.select_for_update(of=("self",))
-    schedule = rows.select_related("project__team", "owner", "template__template").get(pk=pk)
-    first = schedule.next_due_at
-    if first is None or first > now:
+    all. Returns what came of it; None where it is not due or not there any more, or paused
+    itself."""
+    rows = JobSchedule.objects.select_for_update(of=("self",)).filter(pk=pk)
+    schedule = rows.select_related("project__team", "owner", "template__template").first()
+    first = None if schedule is None else schedule.next_due_at
+    if schedule is None or first is None or first > now:
         return None
     if (why := must_pause(schedule)) is not None:
         pause_itself(schedule, why, now)
@@ -89,7 +91,7 @@ def carry_out(pk: int, *, now: datetime) -> JobScheduleRun | None:
         until=until,
         within=timedelta(seconds=schedule.late_within_s),
     )
-    if due is not None and schedule.runs.filter(due_at=due, by_hand=False).exists():
+    if schedule.runs.filter(due_at=due or first, by_hand=False).exists():
         # The clock was put back, or the database.
         run = None
     elif due is None:
@@ -139,8 +141,7 @@ def _go(schedule: JobSchedule, first: datetime, due: datetime, now: datetime) ->
         with transaction.atomic():
             waits = _make_way(schedule, now)
             if isinstance(waits, str):
-                said = f"{waits}. {since}".strip()
-                return _note(schedule, due, now, RunOutcome.SKIPPED, said)
+                return skip_time(schedule, first, due, now, waits)
             return _submitted(schedule, schedule.owner, due, now, waits, said=late)
     except SpecInvalid as refused:
         words = "; ".join(f"{one.field}: {_for_all(one)}" for one in refused.problems)

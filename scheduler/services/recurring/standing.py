@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.db.models import Q
 
 from scheduler.models import Job, JobSchedule, JobScheduleRun
+from scheduler.selectors.recurring.ended import has_failed, is_over
 from scheduler.spec.recurring.words import RunOutcome
-from scheduler.states import FINAL_JOB_STATES, JobState
+from scheduler.states import FINAL_JOB_STATES
 
 # Whoever has more jobs than this going on in one schedule has started them otherwise.
 _LOOKED_AT = 50
@@ -31,14 +32,15 @@ def open_jobs(schedule: JobSchedule) -> list[Job]:
 
 
 def failed_in_a_row(schedule: JobSchedule) -> int:
-    """How many of the last due times came to a job that failed or to none, refused; what was
-    skipped or missed, or goes on, is passed over. None are looked at beyond `pause_after`."""
-    is_over = Q(outcome=RunOutcome.REFUSED) | Q(job__state__in=FINAL_JOB_STATES)
-    runs = schedule.runs.filter(is_over, at__gte=schedule.counted_from, by_hand=False)
+    """How many of the last due times came to a job that failed, or an array with a task that did,
+    or to none, refused; what was skipped or missed, or goes on, is passed over. None are looked at
+    beyond `pause_after`."""
+    is_told = Q(outcome=RunOutcome.REFUSED) | is_over()
+    runs = schedule.runs.filter(is_told, at__gte=schedule.counted_from, by_hand=False)
     count = 0
-    latest = runs.order_by("-due_at", "-pk").values_list("outcome", "job__state")
-    for outcome, state in latest[: schedule.pause_after]:
-        if outcome != RunOutcome.REFUSED and state != JobState.FAILED:
+    latest = runs.order_by("-due_at", "-pk").annotate(failed_=has_failed())
+    for outcome, failed in latest.values_list("outcome", "failed_")[: schedule.pause_after]:
+        if outcome != RunOutcome.REFUSED and not failed:
             break
         count += 1
     return count

@@ -21,6 +21,7 @@ from scheduler.services.recurring.keeping import (
     set_paused,
 )
 from scheduler.services.recurring.pausing import must_pause, pause_itself
+from scheduler.services.recurring.skipping import times_of_pause
 from scheduler.services.recurring.terms import check_job_of
 from scheduler.spec import JobSpec, parse_spec
 
@@ -59,8 +60,11 @@ def take_over(
     check_job_of(actor, spec, schedule.template, now)
     schedule.document = spec.document()
     schedule.owner, schedule.owned_from, schedule.counted_from = actor, now, now
+    skipped = times_of_pause(schedule, now)
     set_paused(schedule, now, _TAKEN, by=actor)
     after: dict[str, object] = {"owner": actor.username, "paused": True}
+    if skipped:
+        after["times_skipped"] = skipped
     if lacking := _left_out(before, spec):
         after["without_variables"] = lacking
     past = {"owner": owner.username}
@@ -71,6 +75,13 @@ def take_over(
 def may_take_over(actor: User, schedule: JobSchedule) -> bool:
     """Whether the actor may do so now."""
     return schedule.owner_id != actor.pk and _may_lead(actor, schedule) and owner_left(schedule)
+
+
+def lock_all_of(person: User) -> None:
+    """Lock what somebody has in schedules. Call it before the person's own row is locked: whoever
+    carries out a schedule of a group locks both, in this order."""
+    rows = JobSchedule.objects.select_for_update(of=("self",)).filter(owner=person)
+    list(rows.order_by("pk").values_list("pk"))
 
 
 @transaction.atomic

@@ -26,8 +26,8 @@ from portal.api.v1.recurring.shapes import (
     ScheduleRunShape,
     Schedules,
     show_runs,
-    show_schedule,
     show_schedules,
+    shown,
     spec_named,
 )
 from scheduler.models import TemplateVersion
@@ -41,8 +41,6 @@ from scheduler.services.recurring.keeping import (
     change_schedule,
     create_schedule,
     delete_schedule,
-    pause_schedule,
-    resume_schedule,
 )
 from scheduler.services.recurring.running import run_now
 from scheduler.services.recurring.terms import Terms
@@ -88,7 +86,7 @@ class ScheduleList(ApiView):
             version = _version(request, reference)
             spec = parse_spec({**(version.document if version else {}), **document})
             made = create_schedule(actor=actor, spec=spec, terms=Terms(**sent), template=version)
-        return _shown(request, made.pk, status=201)
+        return shown(request, made.pk, status=201)
 
 
 class ScheduleByNumber(ApiView):
@@ -99,7 +97,7 @@ class ScheduleByNumber(ApiView):
         reply=ScheduleDetail,
     )  # fmt: skip
     def get(self, request: Request, pk: int) -> Response:
-        return _shown(request, pk)
+        return shown(request, pk)
 
     @operation(
         "schedules_change",
@@ -118,7 +116,7 @@ class ScheduleByNumber(ApiView):
             change_schedule(
                 actor=actor, schedule=schedule, changes=changes, spec=spec, version=version
             )
-        return _shown(request, pk)
+        return shown(request, pk)
 
 
 class ScheduleRunList(ApiView):
@@ -158,41 +156,6 @@ class ScheduleDelete(ApiView):
         return Response(Schedules(part).data)
 
 
-class SchedulePause(ApiView):
-    """`/schedules/<id>/pause/`."""
-
-    @operation(
-        "schedules_pause",
-        "Submit nothing more until it is resumed",
-        scope="jobs:write",
-        body=ScheduleReason,
-        reply=ScheduleDetail,
-    )
-    def post(self, request: Request, pk: int) -> Response:
-        """Its owner, a lead of the team or an operator; jobs that are there go on."""
-        actor = viewer_of(request)
-        schedule = get_visible_schedule(actor, pk)
-        pause_schedule(actor=actor, schedule=schedule, **body_of(request, ScheduleReason))
-        return _shown(request, pk)
-
-
-class ScheduleResume(ApiView):
-    """`/schedules/<id>/resume/`."""
-
-    @operation(
-        "schedules_resume",
-        "Go on with the next due time (its owner)",
-        scope="jobs:write",
-        reply=ScheduleDetail,
-    )
-    def post(self, request: Request, pk: int) -> Response:
-        actor = viewer_of(request)
-        schedule = get_visible_schedule(actor, pk)
-        body_of(request)
-        resume_schedule(actor=actor, schedule=schedule)
-        return _shown(request, pk)
-
-
 class ScheduleRunNow(ApiView):
     """`/schedules/<id>/run/`."""
 
@@ -230,19 +193,11 @@ def _read(document: Mapping[str, Any] | None) -> JobSpec | None:
     return None if document is None else parse_spec(document)
 
 
-def _shown(request: Request, pk: int, status: int = 200) -> Response:
-    viewer = viewer_of(request)
-    shown = show_schedule(viewer, get_visible_schedule(viewer, pk), timezone.now())
-    return Response(ScheduleDetail(shown).data, status=status)
-
-
 schedule_urls = [
     *act_urls,
     path("schedules/", ScheduleList.as_view(), name="schedules"),
     path("schedules/<int:pk>/", ScheduleByNumber.as_view(), name="schedule"),
     path("schedules/<int:pk>/runs/", ScheduleRunList.as_view(), name="schedule_runs"),
     path("schedules/<int:pk>/delete/", ScheduleDelete.as_view(), name="schedule_delete"),
-    path("schedules/<int:pk>/pause/", SchedulePause.as_view(), name="schedule_pause"),
-    path("schedules/<int:pk>/resume/", ScheduleResume.as_view(), name="schedule_resume"),
     path("schedules/<int:pk>/run/", ScheduleRunNow.as_view(), name="schedule_run"),
 ]

@@ -8,17 +8,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from accounts.models import User
 from portal.api.parts import Part
-from portal.api.shapes import MONEY
+from portal.api.shapes import MONEY, viewer_of
 from portal.api.v1.rules.windows import Zoned
 from scheduler.models import JobSchedule, JobScheduleRun
 from scheduler.selectors.recurring.schedules import (
     ahead_of,
     costs_of_runs,
-    runs_of,
+    ended_lately,
+    get_visible_schedule,
     shown_document,
     times_of,
 )
@@ -30,7 +34,6 @@ from scheduler.spec.recurring.rules import MAX_RULE
 from scheduler.spec.recurring.words import Overlap
 
 OVERLAPS = [str(one) for one in Overlap]
-_LATELY = 20
 
 
 def _whole(name: str) -> serializers.IntegerField:
@@ -129,8 +132,9 @@ class Schedules(Part):
 
 class ScheduleRunShape(serializers.Serializer[Any]):
     """What came of one due time: `outcome` is submitted, skipped, refused or missed; `said` says
-    why there is no job, or what is special. `by_hand`: somebody asked for it in that minute. `cost`
-    until now, null where you may not see it."""
+    why there is no job, or what is special. Times that are skipped one after the other for the same
+    reason are one, the last, which says since when. `by_hand`: somebody asked for it in that
+    minute. `cost` until now, null where you may not see it."""
 
     due_at = serializers.DateTimeField()
     by_hand = serializers.BooleanField()
@@ -153,9 +157,16 @@ def show_schedules(found: list[JobSchedule]) -> list[dict[str, Any]]:
     return [_row(one) for one in found]
 
 
+def shown(request: Request, pk: int, status: int = 200) -> Response:
+    """The answer with one as it is now. Raises NotFound."""
+    viewer = viewer_of(request)
+    found = show_schedule(viewer, get_visible_schedule(viewer, pk), timezone.now())
+    return Response(ScheduleDetail(found).data, status=status)
+
+
 def show_schedule(viewer: User, schedule: JobSchedule, now: datetime) -> dict[str, Any]:
     """All of one of `visible_schedules` that the viewer may see."""
-    runs = list(runs_of(viewer, schedule)[:_LATELY])
+    runs = ended_lately(viewer, schedule)
     ahead = ahead_of(schedule, runs, costs_of_runs(viewer, runs, now=now), now=now)
     terms = {name: getattr(schedule, name) for name in Terms.__dataclass_fields__}
     return {
