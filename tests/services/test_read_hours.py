@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from django.db.models import F
 
 from scheduler.conf import load_conf
 from scheduler.models import (
@@ -193,25 +192,6 @@ def test_each_run_goes_on_where_the_last_one_ended(held, monkeypatch):
         sum_hours(now=now + timedelta(hours=hours))
     assert SpanBegun.objects.count() == 0
     assert HourOfReadings.objects.filter(hour_s=row.hour_s).count() == 1, "of readers before"
-
-
-def test_a_late_reading_undoes_its_hour_alone(held):
-    node, uuid, attempt = held
-    every_minute(held, FIRST, FIRST + 2 * HOUR_S)
-    now = at(FIRST + 2 * HOUR_S + 100)
-    sum_hours(now=now)
-    count = SummedHour.objects.count()
-    reads(node, now, (uuid, attempt.pk, FIRST + 2 * HOUR_S + 30, 0.0))
-    assert SummedHour.objects.count() == count, "nobody has summed so far"
-    before = told(now)[1]
-    reads(node, now, (uuid, attempt.pk, FIRST + HOUR_S - 0.5, 100.0))
-    assert SummedHour.objects.filter(until_s__gt=F("hour_s")).count() == count - 1
-    plain, summed = told(now)
-    assert summed == plain != before
-    # More than an hour late: it rests.
-    assert sum_hours(now=now) == 0
-    later = now + timedelta(seconds=read_late.REST_S + 1)
-    assert sum_hours(now=later) == 2 and told(later)[1] == plain
 
 
 def test_who_sums_while_a_late_reading_comes_writes_nothing(held):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 
 from scheduler.conf import load_conf
 from scheduler.models import HoursSummed, SummedHour
@@ -53,6 +54,25 @@ def summed() -> dict[int, int]:
 
 def turn() -> int:
     return HoursSummed.objects.get().turn
+
+
+def test_a_late_reading_undoes_its_hour_alone(held):
+    node, uuid, attempt = held
+    every_minute(held, FIRST, FIRST + 2 * HOUR_S)
+    now = at(FIRST + 2 * HOUR_S + 100)
+    sum_hours(now=now)
+    count = SummedHour.objects.count()
+    reads(node, now, (uuid, attempt.pk, FIRST + 2 * HOUR_S + 30, 0.0))
+    assert SummedHour.objects.count() == count, "nobody has summed so far"
+    before = told(now)[1]
+    reads(node, now, (uuid, attempt.pk, FIRST + HOUR_S - 0.5, 100.0))
+    assert SummedHour.objects.filter(until_s__gt=F("hour_s")).count() == count - 1
+    plain, summed = told(now)
+    assert summed == plain != before
+    # More than an hour late: it rests.
+    assert sum_hours(now=now) == 0
+    later = now + timedelta(seconds=read_late.REST_S + 1)
+    assert sum_hours(now=later) == 2 and told(later)[1] == plain
 
 
 def test_a_clock_that_stays_behind_undoes_the_running_hour_once(held):

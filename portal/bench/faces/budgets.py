@@ -72,7 +72,8 @@ BUDGETS: Mapping[str, Budget] = {
     "home": _HOME,
     "search": _PALETTE,
     "notifications:list": _INBOX,
-    "notification_settings": _SETTINGS,
+    # Which of what is muted may still be seen, and is named.
+    "notification_settings": Budget(_SETTINGS.ms, 6, _SETTINGS.kib),
     "notification_hours": _SETTINGS,
     "channels:list": _SETTINGS,
     "channels:detail": _SETTINGS,
