@@ -12,7 +12,9 @@ from accounts.models import User
 from portal.pages.event_lines import event_line
 from portal.pages.job_rows import elapsed_of, ends_by
 from portal.pages.queue.why import why
+from portal.pages.samples import SAMPLE
 from portal.reports.charts import device_charts, latest, mean_use, slowed_of
+from portal.reports.gpus.ranks import ranks_of
 from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
 from scheduler.models import Attempt, Job
@@ -123,6 +125,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "loss": _loss(attempts),
         "charts": device_charts(series)[:2],
         "slowed": slowed_of(series),
+        "ranks": ranks_of(series),
         "since": latest(series),
         # Of one reading a chart says nothing, and its axis is of milliseconds.
         "has_curve": any(len(one.at) > 1 for one in series),
@@ -141,6 +144,8 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "watchers": [one.name for one in header.watchers],
         "watch": own_watch(viewer, header.watchers),
         "sentence": end_sentence_of(job),
+        # Who has run it looks around for the first time.
+        "is_sample": job.name == SAMPLE and job.owner_id == viewer.pk,
         "triage": _triage(viewer, job, attempts),
         **why(job, decided_by(header.lease_until, now=now), now),
     }

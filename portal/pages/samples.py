@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+SAMPLE = "digits-sample"
 DIGITS = Path(__file__).resolve().parents[2] / "deploy" / "samples" / "digits" / "train.py"
 
 
 def sample_document(project: str, pool: str) -> dict[str, Any]:
     """Training on handwritten digits as an inline script: nothing has to lie on the node."""
     return {
-        "name": "digits-sample",
+        "name": SAMPLE,
         "description": "Learns handwritten digits, epoch by epoch, in about ten seconds.",
         "project": project,
         "pool": pool,

@@ -14,11 +14,13 @@ from accounts.models import Project, Team, User
 from portal.pages.cluster.samples import cluster_parts
 from portal.pages.sets.grid import grid_picture
 from portal.reports.charts import Chart, Slowed, TableRow
+from portal.reports.gpus.ranks import Ranks, ranks_of
 from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
 from portal.terminal import render_lines
 from scheduler.models import Job, Session
 from scheduler.selectors.sessions import SessionCard
+from scheduler.selectors.telemetry import DeviceSeries
 from scheduler.states import JobState
 
 _LOG = b"""\x1b[1mepoch 1/10\x1b[0m loss \x1b[33m2.301\x1b[0m accuracy \x1b[32m0.113\x1b[0m
@@ -55,6 +57,7 @@ def showcase() -> dict[str, object]:
         "log_rows": _log_rows(),
         "chart": _chart(moment),
         "slowed": [Slowed("n011 GPU 3", False, 34.0, 0.0), Slowed("n011 GPU 5", True, 0.0, 62.0)],
+        "ranks": _ranks(moment),
         "session_card": _session(moment),
         "now": timezone.now(),
         "themes": ["light", "dark"],
@@ -86,6 +89,17 @@ def _session(moment: datetime) -> SessionCard:
         extend_to="7h",
         actions=frozenset({"connect", "keep", "cancel"}),
     )
+
+
+def _ranks(moment: datetime) -> Ranks | None:
+    """Two nodes, on which one GPU lags."""
+    at = [moment + timedelta(minutes=n) for n in range(24)]
+    series = [
+        DeviceSeries(f"made-up-{n}", n % 8, f"n01{1 + n // 8}", n, "", 0, True, at,
+                     [(62.0 if n == 11 else 96.0) - 9 * (k % 7 == 3) for k in range(24)])
+        for n in range(16)
+    ]  # fmt: skip
+    return ranks_of(series)
 
 
 def _log_rows() -> SafeString:

@@ -157,6 +157,25 @@ def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):
     assert (one.start, one.end) == (window.start, window.start + timedelta(hours=1))
 
 
+def test_a_span_is_typed_and_the_rest_of_the_address_stays(client, root, alice):
+    scenes.build_cluster(root)
+    client.force_login(alice)
+    day = f"{timezone.now() - timedelta(days=3):%Y-%m-%d}"
+    for route in ("cluster_timeline", "cluster_room"):
+        asked = {"span": "6h", "pool": "default", "view": "list", "part": "live"}
+        page = client.get(reverse(route), asked).content.decode()
+        form = page.partition('id="span-menu"')[2].partition("</form>")[0]
+        assert '<input type="hidden" name="pool" value="default">' in form
+        assert '<input type="hidden" name="view" value="list">' in form
+        assert 'name="span"' not in form and 'name="part"' not in form
+        typed = {"from": f"{day}T08:00", "to": f"{day}T20:30"}
+        shown = client.get(reverse(route), {**typed, "pool": "default"})
+        assert shown.context["problems"] == []
+        window = shown.context["window"]
+        ends = [f"{at:%Y-%m-%dT%H:%M}" for at in (window.start, window.end)]
+        assert ends == list(typed.values())
+
+
 def test_a_plus_leads_to_the_form_with_pool_and_time(client, root, alice, lead, yard):
     client.force_login(root)
     drawn = client.get(reverse(LINE)).content.decode()

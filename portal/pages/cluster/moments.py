@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -46,6 +46,12 @@ class Window:
             for words, start, end in found
             if SHORTEST <= end - start <= LONGEST
         ]
+
+
+def kept_beside(asked: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """What else of these an address asks for, where only its time is to change."""
+    of_time = ("span", "at", "from", "to", "part")
+    return {name: asked[name] for name in names if name not in of_time and asked.get(name)}
 
 
 def address_of(at: datetime) -> str:

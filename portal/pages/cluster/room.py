@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, pool_asked, viewer_of
 from portal.pages.cluster.gantt import LABEL, WIDTH, Scale, ticks
-from portal.pages.cluster.moments import SPANS, window_of
+from portal.pages.cluster.moments import SPANS, kept_beside, window_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.freeing.room import Point, PoolRoom, room_over_time
@@ -45,7 +45,8 @@ class Shown:
 @page("GET")
 def cluster_room(request: HttpRequest) -> HttpResponseBase:
     """`?of=nodes` counts nodes that are free as a whole, `?need=` draws a line and says from when
-    on so many are free together; times as on the timeline; `?view=list` as tables."""
+    on so many are free together; times as on the timeline; `?view=list` as tables. `?part=job`: of
+    one pool, for the page of a job that waits."""
     viewer, now = viewer_of(request), timezone.now()
     problems: list[str] = []
     pools = {pool.name: pool for pool in visible_pools(viewer).order_by("name")}
@@ -65,6 +66,7 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
         "is_nodes": is_nodes,
         "need": need,
         "window": window,
+        "keeping": kept_beside(request.GET, PARAMETERS),
         "spans": SPANS,
         "pools": list(pools.values()),
         "chosen": chosen,
@@ -75,8 +77,10 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "now": now,
     }
-    part = "#live" if request.GET.get("part") == "live" else ""
-    return render(request, f"cluster/room.html{part}", context)
+    part = request.GET.get("part", "")
+    if part == "job" and chosen:
+        return render(request, "cluster/_room_of_job.html", context)
+    return render(request, f"cluster/room.html{'#live' if part == 'live' else ''}", context)
 
 
 def _need(request: HttpRequest, problems: list[str]) -> int:

@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, pool_asked, viewer_of
 from portal.pages.cluster.gantt import Scale, draw
-from portal.pages.cluster.moments import SPANS, Window, address_of, window_of
+from portal.pages.cluster.moments import SPANS, Window, address_of, kept_beside, window_of
 from scheduler.models import Pool
 from scheduler.selectors.calendar.bookings import may_book_any
 from scheduler.selectors.cluster import visible_nodes, visible_pools
@@ -56,6 +56,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     picture = "" if is_list else draw(found.rows, scale, now, offer)
     context = _shown(found, window, skip) | {
         "spans": SPANS,
+        "keeping": kept_beside(request.GET, PARAMETERS),
         "pools": list(pools.values()),
         "chosen": chosen,
         "node": node,

@@ -17,6 +17,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
 from portal.pages.job_tabs import read_attempt
 from portal.reports.charts import device_charts, host_charts, latest, slowed_of
+from portal.reports.gpus.ranks import ranks_of
 from portal.reports.marks import marks_of, with_marks
 from scheduler.models import Attempt
 from scheduler.selectors.machines.hosts import host_series
@@ -72,6 +73,7 @@ def _drawn(
     return {
         "charts": with_marks(device_charts(series), marks, since=since, until=until),
         "slowed": slowed_of(series),
+        "ranks": ranks_of(series),
         "host_charts": with_marks(drawn, marks, since=since, until=until),
         "hosts_since": latest(hosts),
         "marks": [mark for mark in marks if since <= mark.at <= until],

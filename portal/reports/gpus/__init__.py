@@ -1,0 +1,1 @@
+"""Pictures of what GPUs do beside each other."""
