@@ -68,7 +68,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     }
     if request.GET.get("part") == "lists":
         return render(request, "home.html#lists", context)
-    told = {"announcements": beside.announcements}
+    told = {"announcements": beside.announcements, "led": beside.led}
     return render(request, "home.html", context | told | _around(viewer, now, scope))
 
 
@@ -93,11 +93,18 @@ def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:
     may_operate = can(viewer, "operate", None)
     beginning = beginning_of(viewer, now=now) if may_operate else None
     steps = setup_steps(beginning, beginning.has_price) if beginning else []
+    pools = pool_summaries(viewer)
     return {
         "quota_bars": quota_bars(viewer, now=now, within=scope),
         "budget_bars": budget_bars(viewer, now=now, within=scope),
         "may_read_books": can(viewer, "read_books", None),
-        "pools": pool_summaries(viewer),
+        "pools": pools,
+        "cluster": {
+            "total": sum(one.total for one in pools),
+            "held": sum(one.allocated for one in pools),
+            "down": sum(one.down for one in pools),
+            "queued": sum(one.queued for one in pools),
+        },
         "may_operate": may_operate,
         "troubled": troubled_nodes(viewer) if may_operate else [],
         "steps": steps,

@@ -191,3 +191,17 @@ def test_an_array_is_one_row_with_its_counts(client, root, alice, bob, project):
     assert "Recently finished" in page and page.count("sweep") == 1
     assert ">6 tasks<" in page and ">5 succeeded<" in page and ">1 failed<" in page
     assert "sweep" not in _home(client, bob)
+
+
+def test_leads_and_operators_have_a_card_of_their_own(client, root, lead, operator, alice, team):
+    scenes.build_cluster(root, gpus=4)
+    page = _home(client, lead)
+    assert f">{team.name}</bdi>.</b> What is held" in page and "You lead" in page
+    assert f'href="{reverse("teams:board", args=[team.slug])}">Board</a>' in page
+    assert "GPUs are held" not in page
+    page = _home(client, operator)
+    assert "0 of 4 GPUs are held." in page and "No job waits." in page and "You lead" not in page
+    page = _home(client, alice)
+    assert "You lead" not in page and "GPUs are held" not in page
+    # An administrator may manage every team, and leads none.
+    assert "You lead" not in _home(client, root)

@@ -11,7 +11,8 @@ from operator import or_
 from django.db.models import Q, TextField, Value
 from django.db.models.functions import Concat
 
-from accounts.models import User
+from accounts.models import Team, User
+from accounts.permissions import team_ids_for
 from accounts.selectors import submittable_projects
 from scheduler.models import Job
 from scheduler.selectors.composing.drafts import drafts_of
@@ -24,6 +25,7 @@ from scheduler.selectors.waits.deciding import Decided, decided_by, leases
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES
 
 MOST_DRAFTS = 3
+MOST_LED = 20
 _PATH = Concat("team__slug", Value("/"), "slug", output_field=TextField())
 
 
@@ -48,18 +50,21 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Beside:
     """`drafts` have number, name (`word`) and moment (`at`), one more than a page shows;
-    `has_submitted`: any job of their own, however old; `decided`: when the scheduler last did."""
+    `has_submitted`: any job of their own, however old; `decided`: when the scheduler last did;
+    `led`: name and slug of the teams that the viewer leads, by name, of administrators none."""
 
     projects: Sequence[ProjectHere]
     announcements: Sequence[Told]
     drafts: Sequence[Small]
     has_submitted: bool
     decided: Decided
+    led: Sequence[tuple[str, str]]
 
 
 def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
     """One statement."""
     told = open_announcements(viewer, now=now)
+    led = Team.objects.filter(pk__in=team_ids_for(viewer, "manage_team") or ()).order_by("name")
     found = together(
         Part(
             "project",
@@ -72,6 +77,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         Part("draft", drafts_of(viewer)[: MOST_DRAFTS + 1], word="name", at="saved_at"),
         Part("own", visible_jobs(viewer).filter(owner=viewer).order_by()[:1]),
         Part("lease", leases(), number="token", at="expires_at"),
+        Part("team", led[:MOST_LED], word="slug", more="name"),
     )
     return Beside(
         [ProjectHere(one.number, one.word, one.more) for one in _by_path(found["project"])],
@@ -83,6 +89,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         sorted(found["draft"], key=lambda one: (one.at or now, one.number), reverse=True),
         bool(found["own"]),
         decided_by(next((one.at for one in found["lease"]), None), now=now),
+        sorted((one.more, one.word) for one in found["team"]),
     )
 
 
