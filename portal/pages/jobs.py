@@ -98,6 +98,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "newer": found.filter(pk__gt=top).count() if top and not after else 0,
         "top": write_cursor(first) if first else "",
         **_freshness(request, viewer, rows, now),
+        "of_all": _totals(every)["count"] if query.chips and not (rows or problems) else "",
         "is_empty": not (rows or query.text or problems or after or scope),
         "key": uuid.uuid4().hex,
         "now": now,

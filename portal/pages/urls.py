@@ -31,6 +31,7 @@ from portal.pages.inbox import announcements, channels, notifications, watching
 from portal.pages.inbox.hours import notification_hours
 from portal.pages.kept import outputs
 from portal.pages.listing.columns import columns_keep
+from portal.pages.listing.glance import job_glance
 from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
@@ -74,6 +75,7 @@ job_urls = [
     path("marked/", jobs_marked, name="marked"),
     path("compare/", set_compare.compare, name="compare"),
     path("<int:pk>/", jobs.job_detail, name="detail"),
+    path("<int:pk>/glance/", job_glance, name="glance"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),
     path("<int:pk>/why/options/", job_options, name="options"),
     path("<int:pk>/why/quote/", job_quote, name="quote"),

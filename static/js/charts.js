@@ -92,18 +92,18 @@
     let isNew = false;
     for (const chart of section.querySelectorAll("figure.chart[data-measure]")) {
       const plot = chart.querySelector(".plot");
-      const [xs, ys, which] = [[], [], []];
+      const [x, y, which] = [[], [], []];
       for (const [uid, more] of Object.entries(points[chart.dataset.measure] ?? {})) {
         if (!more.x?.length) continue;
         const index = (plot.data ?? []).findIndex((trace) => trace.uid === uid);
         if (index < 0) isNew = true;
         else {
           which.push(index);
-          xs.push(more.x);
-          ys.push(more.y);
+          x.push(more.x);
+          y.push(more.y);
         }
       }
-      if (which.length) window.Plotly.extendTraces(plot, { x: xs, y: ys }, which, MOST_POINTS);
+      if (which.length) window.Plotly.extendTraces(plot, { x, y }, which, MOST_POINTS);
     }
     return isNew;
   }

@@ -1,4 +1,4 @@
-/* The palette and the single-key shortcuts. Everything they reach is a link on some page, too. */
+/* The palette and the single keys. What they reach is a link, too. */
 (() => {
   "use strict";
 
@@ -45,7 +45,7 @@
   }
 
   function stepRow(by) {
-    const rows = [...document.querySelectorAll("main table tbody tr")].filter((row) => row.querySelector("a"));
+    const rows = [...document.querySelectorAll("main tbody tr:has(a)")];
     const at = rows.findIndex((row) => row.contains(document.activeElement));
     rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.querySelector("a").focus();
   }
@@ -55,17 +55,20 @@
     if (Date.now() < goUntil) {
       goUntil = 0;
       if (PLACES[key]) location.assign(PLACES[key]);
-      return Boolean(PLACES[key]);
+      return PLACES[key];
     }
     if (key === "g") goUntil = Date.now() + CHORD_MS;
     else if (key === "?") sheet.showModal();
     else if (key === "c") location.assign("/jobs/new/");
     else if (key === "j" || key === "k") stepRow(key === "j" ? 1 : -1);
-    else if (key === "x") document.activeElement.closest("tr")?.querySelector("input[type=checkbox]")?.click();
-    else {
+    else if ("x.".includes(key)) {
+      /* It is tabbed into from who opened it. */
+      document.querySelector(":popover-open")?.hidePopover();
+      document.activeElement.closest("tr")?.querySelector(key === "x" ? "[type=checkbox]" : ".peek")?.click();
+    } else {
       const marked = document.querySelector(`main [data-key="${CSS.escape(key)}"]`);
-      marked?.click();
-      return Boolean(marked);
+      if (!marked?.checkVisibility()) return false;
+      marked.click();
     }
     return true;
   }
@@ -92,7 +95,7 @@
       event.preventDefault();
       open();
     }
-    if (event.target === palette || event.target === sheet) event.target.close();
+    if (event.target.matches("dialog")) event.target.close();
     /* A hit may lead to another part of this page. */
     if (event.target.closest(".finds a")) palette.close();
   });

@@ -1,4 +1,4 @@
-/* What every page does a little better with a script. Nothing here is needed to read or to act. */
+/* What pages do better with a script. Nothing needs it. */
 (() => {
   "use strict";
 
@@ -60,7 +60,7 @@
   /* What scrolls must be reachable with the keyboard. */
   function openScrollers() {
     for (const box of document.querySelectorAll("pre, .tw")) {
-      if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) box.tabIndex = 0;
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     }
   }
 
@@ -101,7 +101,7 @@
     open?.querySelector("summary")?.focus();
   });
 
-  /* A second press must not send it again, but for one of another tab. */
+  /* A second press must not send it again. */
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post" || form.target || event.defaultPrevented) return;

@@ -39,6 +39,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:list", _ALL),
     _get("jobs:submit", _ALL),
     _get("jobs:detail", _SEES, "running"),
+    _get("jobs:glance", _SEES, "running"),
     _get("jobs:why", _SEES, "queued"),
     _get("jobs:options", _SEES, "queued"),
     _get("jobs:before", _SEES, "queued"),

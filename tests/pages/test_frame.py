@@ -21,14 +21,13 @@ SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
 # drawings that a legend beside them explains. Everything else stands in the guide.
 SHOWN_ELSEWHERE = {
     "base": "clip js mono only-s waittxt",
-    "cluster": "chips compare differs gmap pre",
+    "cluster": "chips compare differs gmap pre roomy",
     # Marks of scripts: that there is one, that a region waits with its news; what one did just now.
     "components": "changed has-changed messages who-line",
     "forms": "big blk c2 c4 c6 mono remarks sum",
     "log": "at beside by2 by3 by4 col dur fold gaps hit l2 le lg no-lines note-line plain ranked "
     "ranks timed",
-    "pages": "al fig fix gpus hair hd hero k-alloc k-util map na nd no racks shapelayer slow spark "
-    "when wind",
+    "pages": "al fig fix hair hero k-alloc k-util map na no racks shapelayer when wind",
     "palette": "finds grow",
     "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
     "shell-head shell-keys shell-out shell-page shell-screen shell-view",
@@ -37,7 +36,7 @@ SHOWN_ELSEWHERE = {
     "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fig fix hero hide-m lists na noprint "
     "only-s plain racks ranks scope second shell-page split stick tick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
-    "f7 f8 hi inv key lbl need prog rule slow spark w50 w90 win wl",
+    "f7 f8 hi inv js key lbl need prog rule w50 w90 win wl",
     "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "
     "lbl links lk low new newrow own report scope section sq sum views why-cell why-facts",
 }
@@ -209,3 +208,14 @@ def test_menus_name_the_offices_that_are_open_to_the_viewer_and_no_others(
             assert page.count(f'href="{place}"') == 2 * (who in whose), (who, place)
             if who in whose:
                 assert client.get(place).status_code == 200
+
+
+def test_every_page_says_where_it_is() -> None:
+    """The last crumb of each is the page itself."""
+    pages = sorted((Path(__file__).parents[2] / "templates").rglob("*.html"))
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        if '{% extends "base.html" %}' in text:
+            crumbs = text.partition("{% block crumbs %}")[2].partition("{% endblock %}")[0]
+            last = re.findall(r"<li>(.*?)</li>", crumbs)[-1:]
+            assert last and 'aria-current="page"' in last[0], path.name

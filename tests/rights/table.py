@@ -24,6 +24,7 @@ PAGES: Final[dict[str, str]] = {
     "templates:detail": "team",
     "templates:version": "lead_theirs",
     "jobs:detail": "see",
+    "jobs:glance": "see",
     "jobs:why": "see",
     "jobs:options": "see",
     "jobs:before": "see",

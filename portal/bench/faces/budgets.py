@@ -34,6 +34,8 @@ _WHAT_HELPS = Budget(250, 17, 35)
 _JOB = Budget(120, 9, 25)
 _LOG = Budget(100, 4, 60)
 _TAB = Budget(150, 6, 30)
+# The design names a side panel and no budget: less than its page, for it is opened row by row.
+_GLANCE = Budget(100, 8, 8)
 _COMPARE = Budget(200, 8, 40)
 _SET = Budget(150, 6, 40)
 _SESSIONS = Budget(120, 7, 25)
@@ -96,6 +98,7 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:change": Budget(_COMPOSER.ms, 10, _COMPOSER.kib),
     "jobs:quote": _COMPOSER,
     "jobs:detail": _JOB,
+    "jobs:glance": _GLANCE,
     "jobs:why": _JOB,
     # Which teams are above both jobs'.
     "jobs:before": Budget(_JOB.ms, 10, _JOB.kib),
