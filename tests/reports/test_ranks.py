@@ -31,7 +31,7 @@ def test_lately_counts_and_not_what_was_once():
 def test_where_all_do_little_or_few_are_compared_none_lags():
     idle = ranks_of([gpu(n, [1.0 if n else 9.0] * 12) for n in range(8)])
     pair = ranks_of([gpu(0, [10.0] * 12), gpu(1, [90.0] * 12)])
-    assert idle is not None and idle.lagging == []
+    assert idle is not None and idle.lagging == [] and not idle.is_compared
     assert pair is not None and pair.lagging == [] and pair.count == 2
 
 

@@ -39,12 +39,14 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """`rows`: a node, and up to eight of its GPUs; `count` of them in all, `shown` here; `lagging`:
-    those that do less than a tenth below the `median`."""
+    those more than a tenth below the `median`, where there are enough that do enough to be
+    compared."""
 
     rows: list[tuple[str, list[Cell]]]
     shown: int
     count: int
     median: float | None
+    is_compared: bool
     lagging: list[Cell]
 
 
@@ -70,7 +72,7 @@ def ranks_of(series: Sequence[DeviceSeries]) -> Ranks | None:
     ]  # fmt: skip
     lagging = sorted((one for one in cells if one.lags), key=lambda one: one.use or 0.0)
     shown = _least(cells)
-    return Ranks(list(_rows(shown)), len(shown), len(cells), middle, lagging)
+    return Ranks(list(_rows(shown)), len(shown), len(cells), middle, compares, lagging)
 
 
 def _steps(one: DeviceSeries, begin: datetime, end: datetime) -> list[float | None]:
