@@ -14,10 +14,10 @@ from accounts.models import User
 from scheduler.models import Job, SubmitKey
 from scheduler.services.jobs import MAX_KEY, Submitted, digest_of, submit_job
 from scheduler.services.submitting.ahead import look_ahead
-from scheduler.services.submitting.groups import lock_groups
+from scheduler.services.submitting.groups import lock_groups, lock_person_for
 from scheduler.services.submitting.naming import in_order, with_numbers
 from scheduler.services.submitting.opening import Opening, Target, check_job, write_jobs
-from scheduler.services.submitting.order import lock_arrays
+from scheduler.services.submitting.order import lock_arrays, lock_jobs
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.order import MAX_TASKS
@@ -48,7 +48,9 @@ def submit_jobs(
         )
     _refuse_too_many_tasks(specs)
     if not any(spec.group for spec in specs):
+        lock_person_for(actor, specs)
         lock_arrays(actor, specs)
+        lock_jobs(actor, specs)
     now = now or timezone.now()
     keys = [f"{idempotency_key}:{row}" for row in range(len(specs))] if idempotency_key else []
     if not keys or not SubmitKey.objects.filter(user=actor, key__in=keys).exists():

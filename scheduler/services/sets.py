@@ -22,6 +22,7 @@ from scheduler.services.holding.following import followers_of, locked_waiting
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written_about
 from scheduler.services.jobs import end_job
+from scheduler.services.submitting.groups import lock_person
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
 from scheduler.states import FINAL_JOB_STATES, EndReason, JobState
@@ -83,6 +84,9 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
     if not can(actor, "read_log", job_set.project):
         raise Forbidden("Only those who may see what the set runs can run it again.")
     with transaction.atomic():
+        if job_set.spec.get("group"):
+            # A newer one that comes at once sees these tasks, or they come after it.
+            lock_person(actor)
         others = _locked_kin(job_set) - {job_set.pk}
         failed = set(_indexes(job_set.tasks.filter(state=JobState.FAILED)))
         again = Job.objects.filter(job_set__in=others).exclude(state__in=_CAME_TO_NOTHING)

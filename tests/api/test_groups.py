@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.models import Job
 from tests.api.conftest import fields_of, problem_of
+from tests.scenes import start
 
 pytestmark = pytest.mark.django_db
 
@@ -59,3 +60,15 @@ def test_an_array_says_its_group(program, alice, cluster, spec):
         job = caller.post("/jobs/", {**spec, "array": "0-1", "group": group}).json()
         assert caller.get(f"/sets/{job['set']}/").json()["group"] == (group or None)
         assert job["group"] == (group or None)
+
+
+def test_why_it_waits_names_job_and_group(program, alice, cluster, spec):
+    caller, asked = program(alice), {**spec, "group": "eval"}
+    first = caller.post("/jobs/", asked).json()["id"]
+    start(Job.objects.get(pk=first), cluster.node(1))
+    second = caller.post("/jobs/", asked).json()["id"]
+    why = caller.get(f"/jobs/{second}/why/").json()
+    assert why["sentence"] == f"Waits for job {first} of its group eval to end."
+    assert (why["wait"]["facts"]["group"], why["jobs"][0]["id"]) == ("eval", first)
+    wrong = {**asked, "group_policy": "stop", "depends_on": [f"afterok:{first}"]}
+    assert fields_of(problem_of(caller.post("/jobs/", wrong), 422)) == {"depends_on"}

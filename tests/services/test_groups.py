@@ -75,7 +75,8 @@ def test_it_waits_for_the_one_that_runs_and_is_let_go_by_its_end(node, alice, pr
     second = newest(alice, project, at(5))
     assert states(first, second) == ["running", "held"]
     second.refresh_from_db()
-    assert second.wait_facts["jobs"] == f"job {first.pk} to end" and not second.spec["depends_on"]
+    assert second.wait_facts["jobs"] == f"job {first.pk} of its group eval to end"
+    assert not second.spec["depends_on"]
     third = newest(alice, project, at(6))
     assert states(first, second, third) == ["running", "cancelled", "held"]
     sync(node, ended(attempt), now=at(9))

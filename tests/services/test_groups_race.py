@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from scheduler.models import Job
+from scheduler.services import bulk
 from scheduler.services.errors import Conflict
 from scheduler.services.jobs import cancel_job, submit_job
-from scheduler.services.submitting import groups
+from scheduler.services.sets import rerun_failed
+from scheduler.services.submitting import groups, opening
 from scheduler.spec import parse_spec
+from scheduler.states import EndReason
 from tests import scenes
-from tests.locks import both, elsewhere, just_before
+from tests.locks import both, elsewhere, just_before, wait_until_it_waits_or_ends
 from tests.scenes import at, ended, running, start, submit, sync
 
 pytestmark = [
@@ -112,3 +117,101 @@ def test_who_waits_for_namesakes_and_who_is_newest_do_not_wait_for_each_other(no
     made = []
     [second] = both(lambda: made.append(namesake()), newest(alice, project))
     assert set(waiting()) == {made[0].pk, second.pk}
+
+
+def failed_array(alice, project, node):
+    task = newest(alice, project, array="0")()
+    attempt = start(task, node)
+    sync(node, running(attempt), now=at(1))
+    sync(node, ended(attempt, reason=EndReason.EXIT_CODE, exit_code=1), now=at(2))
+    return task.job_set
+
+
+def test_what_runs_an_array_again_is_seen_by_a_newer_one_at_once(node, alice, project):
+    job_set, made = failed_array(alice, project, node), []
+    [newer] = both(
+        lambda: made.append(rerun_failed(actor=alice, job_set=job_set, now=at(4))),
+        newest(alice, project, group_policy="beside"),
+    )
+    [task] = made[0].tasks.all()
+    assert (task.state, task.end_facts["newer_job"]) == ("cancelled", newer.pk)
+
+
+def test_or_comes_after_it(node, alice, project):
+    job_set, made = failed_array(alice, project, node), []
+    [again] = both(
+        lambda: made.append(newest(alice, project, group_policy="beside")()),
+        lambda: rerun_failed(actor=alice, job_set=job_set, now=at(6)),
+    )
+    [task] = again.tasks.all()
+    assert task.pk > made[0].pk and {task.pk, made[0].pk} <= set(waiting())
+
+
+def beside(monkeypatch, module, name, act):
+    """Begin `act` elsewhere as `module` comes to its function `name`; how to get what it returned
+    or raised."""
+    answers: list[object] = []
+
+    def run():
+        try:
+            answers.append(act())
+        except Exception as problem:
+            answers.append(problem)
+        finally:
+            connections.close_all()
+
+    other = threading.Thread(target=run)
+
+    def meanwhile():
+        other.start()
+        wait_until_it_waits_or_ends(other)
+
+    just_before(monkeypatch, module, name, meanwhile)
+
+    def answer():
+        other.join(30)
+        [found] = answers
+        return found
+
+    return answer
+
+
+def test_two_that_each_wait_for_the_others_older_one_do_not_wait_for_each_other(
+    node, alice, bob, project, monkeypatch
+):
+    mine, theirs = newest(alice, project)(), newest(bob, project)()
+    submit_theirs = newest(bob, project, depends_on=[f"afterany:{mine.pk}"])
+    answer = beside(monkeypatch, opening, "resolve_order", submit_theirs)
+    made = newest(alice, project, depends_on=[f"afterany:{theirs.pk}"])()
+    other = answer()
+    assert set(waiting()) == {made.pk, other.pk}
+    assert {job.pk for job in Job.objects.filter(state="cancelled")} == {mine.pk, theirs.pk}
+
+
+def test_a_bulk_that_waits_for_namesakes_and_who_is_newest_do_not_either(
+    node, alice, project, monkeypatch
+):
+    first, other = newest(alice, project)(), submit(alice, project)
+    document = {"name": "a", "project": project.path, "script": "true"}
+    after = (["singleton", f"afterany:{first.pk}"], [f"afterany:{other.pk}"])
+    specs = [parse_spec({**document, "depends_on": one}) for one in after]
+    answer = beside(monkeypatch, bulk, "lock_groups", newest(alice, project))
+    made = bulk.submit_jobs(actor=alice, specs=specs, now=at(5))
+    newer = answer()
+    assert set(waiting()) == {*(one.job.pk for one in made), other.pk, newer.pk}
+
+
+def test_two_bulks_that_wait_for_the_same_jobs_do_not_wait_for_each_other(
+    node, alice, bob, project, monkeypatch
+):
+    jobs = [submit(alice, project), submit(alice, project)]
+    document = {"name": "a", "project": project.path, "script": "true"}
+
+    def bulk_of(actor, order):
+        after = [{"depends_on": [f"afterany:{job.pk}"]} for job in order]
+        specs = [parse_spec({**document, **one}) for one in after]
+        return lambda: bulk.submit_jobs(actor=actor, specs=specs, now=at(5))
+
+    # Once the first of the one is checked and written.
+    answer = beside(monkeypatch, bulk, "write_jobs", bulk_of(bob, jobs[::-1]))
+    assert len(bulk_of(alice, jobs)()) == len(answer()) == 2

@@ -36,6 +36,13 @@ JOB = {"name": "x", "project": "vision/digits", "script": "true"}
         ({"preemptible": "locked"}, {}, {"preemptible": False}),
         ({"max_cost": "..12.5"}, {"max_cost": "12.50"}, {"max_cost": "12.51"}),
         ({"max_cost": "1..50"}, {"max_cost": 1}, {}),
+        ({"group": "locked"}, {}, {"group": "mine"}),
+        ({"group": "eval, night"}, {"group": "night"}, {"group": "mine"}),
+        (
+            {"group_policy": "wait, stop"},
+            {"group": "a", "group_policy": "stop"},
+            {"group": "a", "group_policy": "beside"},
+        ),
         ({"max_cost": "10, 20"}, {"max_cost": "10.0"}, {"max_cost": 15}),
     ],
 )

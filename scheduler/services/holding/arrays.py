@@ -41,11 +41,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class NeededSet:
-    """One end of all tasks of an array that is waited for."""
+    """One end of all tasks of an array that is waited for; `group` as of `Needed`."""
 
     kind: str
     job_set: int
     tally: Tally
+    group: str = ""
 
     @property
     def is_met(self) -> bool:
@@ -70,7 +71,7 @@ class NeededSet:
         """What it waits for; without how far that is, which each end would change."""
         size = self.tally.size
         tasks = "the task" if size == 1 else f"all {size} tasks"
-        return f"{tasks} of array {self.job_set} {_WANTED[self.kind]}"
+        return f"{tasks} of array {self.job_set}{of_group(self.group)} {_WANTED[self.kind]}"
 
     @property
     def so_far(self) -> str:
@@ -88,6 +89,16 @@ class NeededSet:
         return {"set": self.job_set, "awaited": self.words, "found": found}
 
 
+def of_group(name: str) -> str:
+    """In words after the number of one that is older in it; empty for none."""
+    return f" of its group {name}" if name else ""
+
+
+def member_of(job: Job) -> tuple[int, int, str | None]:
+    """Whose group it is of: by owner, project and name."""
+    return job.owner_id, job.project_id, job.group_name
+
+
 def tallies_of(sets: Collection[int]) -> dict[int, Tally]:
     """By array; one statement, none for none."""
     if not sets:
@@ -100,14 +111,27 @@ def tallies_of(sets: Collection[int]) -> dict[int, Tally]:
 
 
 def needed_by(jobs: Sequence[Job]) -> dict[int, list[NeededSet]]:
-    """The arrays that each of these jobs waits for; one statement, and one more if any does."""
+    """The arrays that each of these jobs waits for; one statement, one more if any does, and one
+    more where that is of a group."""
     rows = SetDependency.objects.filter(job__in=jobs).values_list("job_id", "kind", "on_id")
     waits = list(rows)
     tallies = tallies_of({on for _, _, on in waits})
+    group_of = {job.pk: member_of(job) for job in jobs if job.group_name}
+    members = _members({on for job_id, _, on in waits if job_id in group_of})
     found: dict[int, list[NeededSet]] = {}
     for job_id, kind, on in waits:
-        found.setdefault(job_id, []).append(NeededSet(kind, on, tallies[on]))
+        is_older = kind == DependencyKind.AFTERANY and group_of.get(job_id) == members.get(on, ())
+        group = members[on][-1] if is_older else ""
+        found.setdefault(job_id, []).append(NeededSet(kind, on, tallies[on], group))
     return found
+
+
+def _members(sets: Collection[int]) -> dict[int, tuple[int, int, str]]:
+    """Of these arrays those of groups, as `member_of`; no statement for none."""
+    if not sets:
+        return {}
+    rows = JobSet.objects.filter(pk__in=sets).values_list("pk", "owner", "project", "spec__group")
+    return {pk: (owner, project, group) for pk, owner, project, group in rows if group}
 
 
 def waiting_for_arrays(jobs: Iterable[Job]) -> list[int]:

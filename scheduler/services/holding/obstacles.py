@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Count, Q
 
 from scheduler.models import Dependency, Job, JobSet
-from scheduler.services.holding.arrays import NeededSet, needed_by
+from scheduler.services.holding.arrays import NeededSet, member_of, needed_by, of_group
 from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason, spoken_s
 
 _SHOWN = 3
@@ -37,12 +37,14 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """One end of another job that is waited for; `None` state: for an earlier namesake."""
+    """One end of another job that is waited for; `None` state: for an earlier namesake. `group`: of
+    the group in which the one that waits is newer, empty for one that it names itself."""
 
     kind: str
     job: int
     state: str
     has_started: bool
+    group: str = ""
 
     @property
     def is_met(self) -> bool:
@@ -80,7 +82,7 @@ def dependency_obstacle(
     open_sets = [one for one in in_whole if not one.is_met]
     if not missing and not open_sets and not namesakes:
         return None
-    said = [f"job {one.job} {_WANTED[one.kind]}" for one in missing]
+    said = [f"job {one.job}{of_group(one.group)} {_WANTED[one.kind]}" for one in missing]
     said += [one.words for one in open_sets]
     words = said[:_SHOWN]
     if len(said) > _SHOWN:
@@ -90,6 +92,8 @@ def dependency_obstacle(
     told: dict[str, object] = {"jobs": ", ".join(words), "numbers": [one.job for one in missing]}
     if open_sets:
         told["sets"] = [one.job_set for one in open_sets]
+    if group := next((one.group for one in (*missing, *open_sets) if one.group), ""):
+        told["group"] = group
     return Obstacle(WaitReason.DEPENDENCY_WAIT, told)
 
 
@@ -157,11 +161,15 @@ def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | 
     tasks are free as there is room for, the lowest indexes first.
     """
     needed: dict[int, list[Needed]] = defaultdict(list)
+    group_of = {job.pk: member_of(job) for job in jobs if job.group_name}
     rows = Dependency.objects.filter(job__in=jobs).values_list(
-        "job_id", "kind", "on_id", "on__state", "on__started_at"
+        *("job_id", "kind", "on_id", "on__state", "on__started_at"),
+        *("on__owner_id", "on__project_id", "on__group_name"),
     )
-    for job_id, kind, on, state, started_at in rows:
-        needed[job_id].append(Needed(kind, on, state, started_at is not None))
+    for job_id, kind, on, state, started_at, *member in rows:
+        is_older = kind == DependencyKind.AFTERANY and group_of.get(job_id) == tuple(member)
+        group = str(member[-1]) if is_older else ""
+        needed[job_id].append(Needed(kind, on, state, started_at is not None, group))
     arrays = needed_by(jobs)
     found: dict[int, Obstacle | None] = {}
     for job in jobs:

@@ -125,6 +125,8 @@ def _kind_of(job: Job) -> tuple[NoticeKind, str]:
         return NoticeKind.JOB_IDLE, "was stopped: its GPUs did little"
     if job.end_reason == EndReason.BOOKING_ENDED and job.end_facts.get("because"):
         return NoticeKind.JOB_CANCELLED, "was ended with its booking"
+    if job.end_reason == EndReason.SUPERSEDED:
+        return NoticeKind.JOB_CANCELLED, _superseded_words(job)
     interrupted = (NoticeKind.JOB_PREEMPTED, "was interrupted and waits again")
     return _KINDS.get(JobState(job.state), interrupted)
 
@@ -146,6 +148,11 @@ def _is_asked_superseded(job: Job) -> bool:
     """Its owner submitted the newer one, and is told only where the job asks for that; programs and
     chats of teams are told."""
     return bool(is_wished(job.notify, Wish.END, Wish.FAIL))
+
+
+def _superseded_words(job: Job) -> str:
+    """Names no person: programs and chats are told it, too."""
+    return f"was cancelled for {job.end_facts.get('newer', 'a newer one')}"
 
 
 def _again(job: Job) -> tuple[Wish, ...]:
@@ -240,6 +247,7 @@ def _whole(jobs: Sequence[Job]) -> Iterator[tuple[Job, News]]:
         asked = _is_asked_superseded(job) if is_superseded else is_wished(job.notify, Wish.END)
         kind = NoticeKind.JOB_SUCCEEDED if is_well else NoticeKind.JOB_FAILED
         verb = "was cancelled" if is_own else "has ended"
+        verb = _superseded_words(job) if is_superseded else verb
         yield (
             job,
             News(

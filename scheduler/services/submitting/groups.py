@@ -19,7 +19,7 @@ from scheduler.services.attempts import locked_live_attempts
 from scheduler.services.errors import Conflict
 from scheduler.services.holding.arrays import NeededSet, tallies_of
 from scheduler.services.holding.obstacles import Needed, dependency_obstacle, has_namesakes
-from scheduler.services.submitting.order import Order, lock_arrays
+from scheduler.services.submitting.order import MAX_ROWS, Order, lock_arrays, lock_jobs
 from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.order import SINGLETON
@@ -27,6 +27,7 @@ from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, DependencyKind
 
 _TRIES = 3
 _AFTERANY = str(DependencyKind.AFTERANY)
+_ANY, _SUCCESS = frozenset(DependencyKind), frozenset({DependencyKind.AFTEROK})
 
 
 @dataclass(slots=True)
@@ -68,9 +69,8 @@ def lock_groups(actor: User, specs: Sequence[JobSpec], seen: Seen) -> None:
     first; so it is where earlier namesakes are looked at. Raises Conflict `try_again` where one
     that has to stop is just being started, again and again.
     """
+    lock_person_for(actor, specs)
     named = [spec for spec in specs if spec.group]
-    if named or any(one.kind == SINGLETON for spec in specs for one in spec.depends_on):
-        User.objects.select_for_update(no_key=True).filter(pk=actor.pk).first()
     if not named:
         return
     for _ in range(_TRIES):
@@ -82,6 +82,18 @@ def lock_groups(actor: User, specs: Sequence[JobSpec], seen: Seen) -> None:
             # Its attempt was not there yet when attempts were locked, which come before jobs.
             transaction.set_rollback(True)
     raise Conflict("A job of its group is just being started; try again.", code="try_again")
+
+
+def lock_person(actor: User) -> None:
+    """Let who brings members to groups of theirs do it one after the other; before all else that is
+    locked."""
+    User.objects.select_for_update(no_key=True).filter(pk=actor.pk).first()
+
+
+def lock_person_for(actor: User, specs: Sequence[JobSpec]) -> None:
+    """The same where one of these specs is of a group, or waits for earlier namesakes."""
+    if any(spec.group or any(one.kind == SINGLETON for one in spec.depends_on) for spec in specs):
+        lock_person(actor)
 
 
 def read_groups(actor: User, specs: Sequence[JobSpec], seen: Seen) -> None:
@@ -100,6 +112,7 @@ def _locked(
     running = Attempt.objects.filter(job__in=there.values("pk"))
     attempts = {one.job_id: one for one in locked_live_attempts(running)} if may_stop else {}
     lock_arrays(actor, specs, also=there)
+    lock_jobs(actor, specs, also=there)
     rows = there.select_for_update(of=("self",)).select_related("pool", "project__team", "owner")
     jobs = list(rows.order_by("pk"))
     if may_stop and any(job.pk not in attempts for job in _live(jobs)):
@@ -136,38 +149,63 @@ def _by_group(jobs: Sequence[Job], attempts: dict[int, Attempt]) -> dict[tuple[s
 
 def after_group(actor: User, order: Order, spec: JobSpec, members: Members) -> Order:
     """The order with those of its group that it waits for; raises SpecInvalid where it names one
-    that is cancelled for it."""
-    policy = spec.group_policy
-    _refuse_leaving(order, spec, members.leaving(policy))
-    waited = members.waited_for(policy)
+    that is cancelled or stopped for it, and where these are too many rows."""
+    _refuse_ended(order, spec, members)
+    waited = members.waited_for(spec.group_policy)
     if not waited:
         return order
-    singles = (
-        Needed(_AFTERANY, job.pk, job.state, job.started_at is not None)
+    # One that it names itself as well is one row.
+    singles = {(one.kind, one.job): one for one in order.needed} | {
+        (_AFTERANY, job.pk): Needed(
+            _AFTERANY, job.pk, job.state, job.started_at is not None, spec.group
+        )
         for job in waited
         if job.job_set_id is None
-    )
+    }
     sets = {job.job_set_id for job in waited if job.job_set_id}
-    whole = (NeededSet(_AFTERANY, number, tally) for number, tally in tallies_of(sets).items())
-    needed = tuple(dict.fromkeys((*order.needed, *singles)))
-    arrays = tuple(dict.fromkeys((*order.arrays, *whole)))
+    whole = {(one.kind, one.job_set): one for one in order.arrays} | {
+        (_AFTERANY, number): NeededSet(_AFTERANY, number, tally, spec.group)
+        for number, tally in tallies_of(sets).items()
+    }
+    _refuse_rows(spec, len(singles) + len(whole))
+    needed, arrays = tuple(singles.values()), tuple(whole.values())
     namesakes = order.is_singleton and has_namesakes(actor.pk, spec.name)
     obstacle = dependency_obstacle(needed, arrays, namesakes=namesakes)
     return replace(order, needed=needed, arrays=arrays, obstacle=obstacle)
 
 
-def _refuse_leaving(order: Order, spec: JobSpec, leaving: Sequence[Job]) -> None:
-    gone = {job.pk for job in leaving}
-    sets = {job.job_set_id for job in leaving if job.job_set_id}
-    named = [one.job for one in chain(order.needed, *order.by_index.values())]
-    both = [f"job {number}" for number in named if number in gone]
-    both += [f"array {one.job_set}" for one in order.arrays if one.job_set in sets]
-    if both:
+def _refuse_ended(order: Order, spec: JobSpec, members: Members) -> None:
+    """One that it cancels cannot be waited for, nor the success of one that it stops."""
+    policy = spec.group_policy
+    singles = list(chain(order.needed, *order.by_index.values()))
+    for jobs, becomes, kinds in (
+        (members.leaving(policy), "cancelled", _ANY),
+        (members.stopping(policy), "stopped", _SUCCESS),
+    ):
+        gone = {job.pk for job in jobs}
+        sets = {job.job_set_id for job in jobs if job.job_set_id}
+        both = [f"job {one.job}" for one in singles if one.job in gone and one.kind in kinds]
+        both += [
+            f"array {one.job_set}"
+            for one in order.arrays
+            if one.job_set in sets and one.kind in kinds
+        ]
+        if both:
+            words = (
+                f"waits for {both[0]}, which would be {becomes} for it as an older one of its "
+                f"group {spec.group}; remove it, or leave group out"
+            )
+            raise SpecInvalid([SpecProblem("depends_on", words)])
+
+
+def _refuse_rows(spec: JobSpec, awaited: int) -> None:
+    tasks = len(spec.array.indexes) if spec.array else 1
+    if tasks * awaited > MAX_ROWS:
         words = (
-            f"waits for {both[0]}, which would be cancelled for it as an older one of its group "
-            f"{spec.group}; remove it, or leave group out"
+            f"has {awaited} jobs that go on, and each of the {tasks} tasks would wait for all of "
+            "them; let it run beside them, send fewer tasks, or wait until some have ended"
         )
-        raise SpecInvalid([SpecProblem("depends_on", words)])
+        raise SpecInvalid([SpecProblem("group", words)])
 
 
 def group_words(spec: JobSpec, members: Members | None) -> str:

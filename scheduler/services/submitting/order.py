@@ -125,6 +125,29 @@ def lock_arrays(actor: User, specs: Sequence[JobSpec], also: QuerySet[Job] | Non
         list(rows.order_by("pk").values_list("pk"))
 
 
+def lock_jobs(actor: User, specs: Sequence[JobSpec], also: QuerySet[Job] | None = None) -> None:
+    """Lock all single jobs that these specs wait for, and those in `also`, in the order of their
+    ids: two that each wait for what the other has locked already would stand opposite each other.
+    No statement where that is one job, or none, and nothing else."""
+    named = {one for spec in specs for one in spec.depends_on if isinstance(one.job, int)}
+    named = {one for one in named if one.job or one.index is not None}
+    if not named or (also is None and len(named) == 1):
+        return
+    asked = _of_these(named) if also is None else _of_these(named) | Q(pk__in=also.values("pk"))
+    locked = visible_jobs(actor).filter(asked).select_for_update(of=("self",))
+    list(locked.order_by("pk").values_list("pk"))
+
+
+def _of_these(named: Iterable[Named]) -> Q:
+    """The single jobs among them; tasks are named by their array and index as well."""
+    wanted = list(named)
+    asked = Q(pk__in={one.job for one in wanted if isinstance(one.job, int) and one.job})
+    for one in wanted:
+        if one.index is not None:
+            asked |= Q(job_set=one.job_set, array_index=one.index)
+    return asked
+
+
 def _locked_arrays(actor: User, named: Sequence[Named], problems: list[SpecProblem]) -> set[int]:
     """The whole arrays among `named`."""
     numbers = {one.job_set for one in named if one.job_set and one.index is None}
@@ -202,13 +225,10 @@ def _first(indexes: Sequence[int]) -> str:
 def _locked_jobs(
     actor: User, named: Sequence[Named], problems: list[SpecProblem]
 ) -> dict[Named, Job]:
-    """The single jobs among `named`; tasks are named by their array and index as well."""
+    """The single jobs among `named`."""
     numbers = {one.job for one in named if isinstance(one.job, int) and one.job}
     tasks = [one for one in named if one.index is not None]
-    asked = Q(pk__in=numbers)
-    for one in tasks:
-        asked |= Q(job_set=one.job_set, array_index=one.index)
-    locked = visible_jobs(actor).filter(asked).select_for_update(of=("self",))
+    locked = visible_jobs(actor).filter(_of_these(named)).select_for_update(of=("self",))
     jobs = list(locked.order_by("pk"))
     by_number = {job.pk: job for job in jobs}
     by_index = {(job.job_set_id, job.array_index): job for job in jobs}

@@ -46,35 +46,35 @@ def supersede(written: Sequence[Newest], *, actor: User, now: datetime) -> None:
     """
     facts: dict[int, dict[str, object]] = {}
     gone: list[Job] = []
-    stops: list[tuple[Job, Newest]] = []
     told: list[JobEvent] = []
-    for one in written:
-        leaving, live = one.members.leaving(one.policy), one.members.stopping(one.policy)
-        facts |= {job.pk: one.facts for job in leaving}
-        gone += leaving
-        stops += [(job, one) for job in live]
-        if leaving or live:
-            told.append(_took_over(one, leaving, live, actor, now))
-        one.members.fresh = list(one.jobs)
-        if one.policy == "stop":
-            one.members.begun = live
-    if not told:
-        return
-    add_objects(told)
     with gathering():
-        for job, newest in stops:
-            attempt = newest.members.attempts[job.pk]
-            attempt.job = job
-            request_stop(
-                attempt=attempt,
-                reason=EndReason.SUPERSEDED,
-                now=now,
-                actor=actor,
-                said=newest.facts,
-            )
-            transitions.tell_of_job(job)
+        for one in written:
+            leaving, live = one.members.leaving(one.policy), one.members.stopping(one.policy)
+            # Who is being cancelled already is not stopped for this one.
+            stopped = [job for job in live if _ask_to_stop(job, one, actor, now)]
+            facts |= {job.pk: one.facts for job in leaving}
+            gone += leaving
+            if leaving or stopped:
+                told.append(_took_over(one, leaving, stopped, actor, now))
+            one.members.fresh = list(one.jobs)
+            if one.policy == "stop":
+                one.members.begun = live
+        if told:
+            add_objects(told)
         cancel_each(gone, facts, reason=EndReason.SUPERSEDED, now=now, actor=actor)
-    reconsider(followers_of(gone), now=now)
+    if gone:
+        reconsider(followers_of(gone), now=now)
+
+
+def _ask_to_stop(job: Job, newest: Newest, actor: User, now: datetime) -> bool:
+    attempt = newest.members.attempts[job.pk]
+    attempt.job = job
+    is_asked = request_stop(
+        attempt=attempt, reason=EndReason.SUPERSEDED, now=now, actor=actor, said=newest.facts
+    )
+    if is_asked:
+        transitions.tell_of_job(job)
+    return is_asked
 
 
 def _took_over(
