@@ -16,9 +16,11 @@ from scheduler.loop.cycle import Scheduler
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.loading.money.sizes import load_paid_nodes
 from scheduler.loop.supposing.quoting import quote_job
-from scheduler.models import Device, Job, Node
+from scheduler.models import Allocation, Device, Job, Node
 from scheduler.money import from_steps
 from scheduler.services.bookings import plan_booking
+from scheduler.services.changing.prices import price_effect
+from scheduler.services.finishing.limiting import limit_by_price
 from scheduler.services.finishing.paying import keep_prices
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
@@ -220,3 +222,34 @@ def test_a_booked_job_is_paid_and_held_like_others(
     assert scheduler.run_cycle(at(60)).started == 1
     own.refresh_from_db()
     assert (job.attempts.get().cost_limit_s, from_steps(own.committed_money)) == (965, 1)
+
+
+def test_who_has_its_nodes_alone_is_told_for_how_long_all_their_gpus_are_paid(
+    cluster, alice, project
+):
+    fields = {"max_cost": "1", "time_limit": "1h", "exclusive": True}
+    document = {"name": "a", "project": project.path, "script": "true", **fields}
+    # Nodes have two GPUs: 500 s are paid, and the time to stop is taken off.
+    words = "Its highest price, 1.00 EUR, is enough for 7m45s at today's price; the time limit of "
+    quote = quote_job(actor=alice, spec=parse_spec(document), now=NOON)
+    assert quote.highest == f"{words}1h would cost 7.20 EUR."
+    assert price_effect(submit(alice, project, **fields), now=NOON) == quote.highest
+
+
+def test_many_that_are_tried_again_cost_no_more_queries_than_one(cluster, alice, project):
+    fields = {"max_cost": "1", "time_limit": "1h", "retries": 1}
+    jobs = [submit(alice, project, name=f"j{n}", **fields) for n in range(4)]
+    begun = [start(job, cluster.nodes[n % 2], now=at(1)) for n, job in enumerate(jobs)]
+    for attempt in begun:
+        fails(cluster, attempt, 101)
+    again = [start(job, cluster.nodes[n % 2], now=at(200)) for n, job in enumerate(jobs)]
+    held = dict(Allocation.objects.values_list("placement__attempt__job", "device"))
+    devices = {job: [device] for job, device in held.items()}
+    counts = []
+    for some in (again[:1], again):
+        with CaptureQueriesContext(connection) as asked:
+            limit_by_price(some, {job.pk: job for job in jobs}, devices, now=at(200))
+        # 100 s were 0.10: what is left pays for 900 s, less the time to stop.
+        assert {attempt.cost_limit_s for attempt in some} == {865}
+        counts.append(len(asked))
+    assert counts[0] == counts[1]

@@ -115,7 +115,7 @@ def price_effect(job: Job, *, now: datetime) -> str:
     spent = spent_steps(job, now)
     attempt = _live(job)
     if attempt is None:
-        return highest_words(_spec_of(job), Dearest(now).price_of(job), spent)
+        return highest_words(_spec_of(job), job.pool, Dearest(now).price_of(job), spent)
     more_s = limit_left_s(attempt, job, now)
     limit_s = _since(attempt, now) + more_s
     words = f"Its highest price, {_money(steps_of(amount))}, is enough for"

@@ -10,12 +10,12 @@ from scheduler.models import Attempt, Device, Job
 from scheduler.services.prices.highest import (
     ENDING_S,
     least_s,
-    left_steps,
     seconds_left,
     short_facts,
 )
 from scheduler.services.rows.updating import update_rows
 from scheduler.services.sharing.guard import LimitReached
+from scheduler.services.sharing.prices import spent_of
 from scheduler.states import WaitReason
 
 
@@ -27,8 +27,8 @@ def limit_by_price(
     now: datetime,
 ) -> None:
     """Write for how long what is left of each job's highest price pays for its devices (ids, by
-    job); its grace is taken off. No query where no job has one; prices and models are read once for
-    all.
+    job); its grace is taken off. No query where no job has one; prices, models and what earlier
+    attempts have cost are read once for all.
 
     Raises LimitReached where it does not pay for the job's least time: nothing of the start may
     stay.
@@ -38,10 +38,12 @@ def limit_by_price(
         return
     models = _models_of([pk for one in bound for pk in devices[one.job_id]])
     table = rates_over(set(models.values()))
+    # A first one has nothing before it to be looked up.
+    tried = [one.job_id for one in bound if one.number > 1]
+    spent = spent_of(tried, but=[one.pk for one in bound])
     for attempt in bound:
         job = jobs[attempt.job_id]
-        # The first one has nothing before it to be looked up.
-        left = left_steps(job, now) if attempt.number > 1 else job.max_cost_steps or 0
+        left = max(0, (job.max_cost_steps or 0) - spent.get(job.pk, 0))
         held = [models[pk] for pk in devices[job.pk]]
         seconds = seconds_left(left, held, job.project.team_id, now, table)
         limit_s = seconds - attempt.stop_grace_s - ENDING_S

@@ -8,6 +8,7 @@ from accounts.models import Project
 from scheduler.conf import load_conf
 from scheduler.models import Job, Pool
 from scheduler.money import from_steps, steps_of
+from scheduler.selectors.machines.shapes import largest_shape
 from scheduler.services.prices.highest import ENDING_S, Dearest, least_s, spent_steps
 from scheduler.services.submitting.columns import columns_of
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
@@ -52,20 +53,21 @@ def refuse_unpayable(
         )
 
 
-def highest_words(spec: JobSpec, price: int | None, spent: int = 0) -> str:
+def highest_words(spec: JobSpec, pool: Pool, price: int | None, spent: int = 0) -> str:
     """For how long its highest price is enough, `price` being what a GPU-second costs and `spent`
     what it has cost so far, in steps; of one of many sizes on the most and on the fewest nodes.
-    Empty without one."""
+    Who has its nodes alone pays for all their GPUs. Empty without one."""
     if spec.max_cost is None or not price:
         return ""
     left, currency = steps_of(spec.max_cost) - spent, load_conf().currency
-    paid_s = _paid_s(left, price * spec.gpus, spec)
+    per_s = price * _gpus_paid(spec, pool)
+    paid_s = _paid_s(left, per_s, spec)
     each = "The highest price of each task" if spec.array else "Its highest price"
     limit = format_duration(spec.time_limit)
     words = f"{each}, {format_price(spec.max_cost)} {currency}, is enough for "
     if paid_s >= spec.time_limit:
         return f"{words}the whole time limit of {limit}."
-    whole = from_steps(price * spec.gpus * spec.time_limit)
+    whole = from_steps(per_s * spec.time_limit)
     most, fewest = int(spec.nodes), min([spec.nodes.least, *spec.node_sizes])
     on_all = f" on {most} nodes" if fewest < most else ""
     words += (
@@ -74,12 +76,19 @@ def highest_words(spec: JobSpec, price: int | None, spent: int = 0) -> str:
     )
     if fewest == most:
         return words
-    longest_s = min(spec.time_limit, _paid_s(left, price * spec.gpus * fewest // most, spec))
+    longest_s = min(spec.time_limit, _paid_s(left, per_s * fewest // most, spec))
     nodes = f"{fewest} node{'' if fewest == 1 else 's'}"
     return (
         f"{words} On {nodes} it is enough for {format_duration(longest_s)}: it gets no more nodes "
         "than it pays for."
     )
+
+
+def _gpus_paid(spec: JobSpec, pool: Pool) -> int:
+    """On the most nodes it takes, as `Dearest` counts them."""
+    if not spec.exclusive:
+        return spec.gpus
+    return int(spec.nodes) * max(spec.gpus_per_node, largest_shape(pool).gpus_per_node)
 
 
 def _paid_s(left: int, per_s: int, spec: JobSpec) -> int:

@@ -126,7 +126,7 @@ def preview_of(opening: Opening) -> Quote:
         worst_case_cost=_most(spec, price),
         currency=load_conf().currency,
         is_paused=queue.is_paused,
-        highest=highest_words(spec, steps),
+        highest=highest_words(spec, pool, steps),
         group=group_words(spec, opening.members),
     )
 
