@@ -157,3 +157,11 @@ def test_a_group_goes_along_is_asked_for_and_what_it_ends_is_said(portal_is, cap
     assert (told["group"], told["group_policy"]) == ("eval/main", "stop")
     assert run(["jobs", "--group", "eval/main"]) == 0
     assert sent[1].url.params["group"] == "eval/main"
+
+
+def test_an_array_says_of_which_group_it_is(portal_is, capsys):
+    shown = {"name": "many", "range": "0-1", "counts": {"queued": 2}, "done_at": None, "id": 4}
+    shown |= {"done_why": "nothing is known", "cost": None, "currency": "EUR", "group": "eval"}
+    portal_is(lambda _: httpx.Response(200, json=shown))
+    assert run(["sets", "show", "4"]) == 0
+    assert "Of its group eval the newest counts." in capsys.readouterr().out

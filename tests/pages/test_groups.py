@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 from django.urls import reverse
 
 from scheduler.models import Job
 from tests.pages.test_compose import form_data
 from tests.pages.yard import build_yard
-from tests.scenes import submit
+from tests.scenes import start, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +49,37 @@ def test_the_page_of_an_array_names_its_group(client, root, alice, project):
     job_set = submit(alice, project, group="eval", array="0-2").job_set
     page = client.get(reverse("sets:detail", args=[job_set.pk])).content.decode()
     assert f"{reverse('jobs:list')}?q=group:eval" in page
+
+
+def test_the_list_and_its_file_say_the_group(client, root, alice, project):
+    build_yard(root, alice, project)
+    client.force_login(alice)
+    job = submit(alice, project, name="one", group="eval/main")
+    first = submit(alice, project, name="many", group="night", array="0-2")
+    url = reverse("jobs:list")
+    page = client.get(url, {"q": "state:queued", "columns": "finish_by,group,cost"})
+    assert page.context["columns"].names == ("finish_by", "group", "cost")
+    text = page.content.decode()
+    for group in ("eval/main", "night"):
+        assert f'<a href="{url}?q=group:{group}">{group}</a>' in text
+    # Rows of jobs and of arrays have as many cells as the table has heads.
+    heads = text.partition("</thead>")[0].count("<th ")
+    for name in (f"job-{job.pk}", f"set-{first.job_set_id}"):
+        row = text.partition(f'<tr id="{name}">')[2].partition("</tr>")[0]
+        assert row.count("<td") + row.count("<th ") == heads, name
+    file = client.get(url, {"part": "csv", "q": "state:queued"}).getvalue()
+    lines = csv.DictReader(io.StringIO(file.decode("utf-8-sig")))
+    said = {one["name"]: one["group"] for one in lines}
+    assert (said["one"], said["many"]) == ("eval/main", "night")
+    assert "" in said.values()
+
+
+def test_the_page_of_one_that_waits_names_job_and_group(client, root, alice, project):
+    yard = build_yard(root, alice, project)
+    client.force_login(alice)
+    first = submit(alice, project, group="eval")
+    start(first, yard.cluster.node(1))
+    second = submit(alice, project, group="eval")
+    page = client.get(reverse("jobs:detail", args=[second.pk])).content.decode()
+    assert f"Waits for job {first.pk} of its group eval to end." in page
+    assert f"{reverse('jobs:detail', args=[first.pk])}" in page

@@ -61,6 +61,8 @@ def show_set(number: SetNumber, as_json: AsJson = False) -> None:
         print_line(f"No estimate: {one['done_why']}.")
     if one["cost"] is not None:
         print_line(f"Cost so far: {money(one['cost'], one['currency'])}.")
+    if one.get("group"):
+        print_line(f"Of its group {one['group']} the newest counts.")
     print_waiters(one)
     print_line(f"Its tasks: trainyard jobs --all --set {number}")
 

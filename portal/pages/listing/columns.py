@@ -24,6 +24,7 @@ COLUMNS: Mapping[str, str] = {
     "started": "Started",
     "ended": "Ended",
     "finish_by": "Finished by",
+    "group": "Group",
     "time": "Time of limit",
     "position": "Place",
     "tier": "Tier",

@@ -21,7 +21,7 @@ BATCH = 500
 HEADER = (
     *("number", "name", "state", "ended_as", "team", "project", "owner", "pool", "tier"),
     *("nodes", "gpus", "gpu_model", "submitted_at", "started_at", "ended_at"),
-    *("elapsed_s", "time_limit_s", "cost", "why", "finish_by", "finish_by_policy"),
+    *("elapsed_s", "time_limit_s", "cost", "why", "finish_by", "finish_by_policy", "group"),
 )
 
 
@@ -48,7 +48,7 @@ def _rows(
                 job.time_limit_s,
                 "" if row.cost is None else row.cost,
                 row.sentence,
-                *(_moment(job.finish_by), job.finish_policy or ""),
+                *(_moment(job.finish_by), job.finish_policy or "", job.group_name or ""),
             )
         if len(jobs) < BATCH:
             return
