@@ -20,11 +20,20 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.permissions import people_who_can
-from scheduler.invariants import accepted, attempts, devices, money, promised, recurring, sent
+from scheduler.invariants import (
+    accepted,
+    attempts,
+    devices,
+    grouped,
+    money,
+    promised,
+    recurring,
+    sent,
+)
 from scheduler.invariants.rows import Rows
 from scheduler.models import InvariantCheck
 from scheduler.services.inbox.telling import News, tell
-from scheduler.services.invariants import handed, reading, schedules
+from scheduler.services.invariants import groups, handed, reading, schedules
 from scheduler.states import NoticeKind
 
 Check = Callable[[Rows], Iterator[str]]
@@ -190,6 +199,9 @@ def _ask_all(tally: _Tally, since: datetime | None, now: datetime) -> None:
     waits = partial(recurring.schedules_are_looked_at, now=at)
     tally.ask({"I34": (waits,)}, schedules.standing_schedules)
     tally.ask({"I35": (recurring.paused_ones_rest,)}, schedules.standing_schedules)
+    tally.ask({"I37": (grouped.newest_counts,)}, groups.members_of_groups)
+    ends = partial(groups.superseded, since)
+    tally.ask({"I37": (grouped.ends_are_for_ones_own,)}, ends)
     tally.ask({"I15": (accepted.keys_are_one,)}, handed.doubled_keys, sure=True)
     tally.ask({"I14": (accepted.sets_are_whole,)}, partial(handed.sets_of_tasks, since))
     tally.ask(NODES, partial(reading.nodes_and_cards, since))
