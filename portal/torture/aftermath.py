@@ -188,6 +188,7 @@ def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "asked": _asked(evidence),
         "sessions": _sessions(evidence),
         "schedules": _schedules(evidence),
+        "groups": _groups(evidence),
         **machine(),
     }
 
@@ -255,6 +256,18 @@ def _schedules(evidence: Evidence) -> dict[str, int]:
     came = Counter(str(run["outcome"]) for run in runs if not run["by_hand"])
     by_hand = sum(bool(run["by_hand"]) for run in runs)
     return {"made": len(made), **dict(sorted(came.items())), "by_hand": by_hand}
+
+
+def _groups(evidence: Evidence) -> dict[str, int]:
+    """Groups: how many jobs and arrays were sent, how many jobs came, gave way to a newer one, and
+    had a highest price."""
+    jobs = [row for row in evidence.rows("job") if row.get("group_name")]
+    return {
+        "sent": len(evidence.told("grouped")),
+        "jobs": len(jobs),
+        "superseded": sum(row["end_reason"] == "superseded" for row in jobs),
+        "priced": sum(row.get("max_cost_steps") is not None for row in jobs),
+    }
 
 
 def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:

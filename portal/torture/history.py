@@ -25,6 +25,7 @@ hook      webhook: it tells the harness from now on
 call      delivery, digest, signed, status: a call of it, and what it was answered (0: nothing)
 chat      webhook: a chat of the harness is told a person's news from now on
 message   webhook, digest, status: one of its messages, and what it was answered (0: nothing)
+grouped   key, group, policy: a job of a group, noted before it is asked for
 joined    key, before: the tasks of one array wait for those of another, index by index
 schedule  schedule, what, status: made, changed, paused, run, deleted; resuming: to be asked for
 repeated  schedule, came: whether an active one was carried out once all was quiet

@@ -178,6 +178,20 @@ def joined_jobs(
     return first | {"array": "0-3"}, second | {"array": "0-3"}
 
 
+def grouped_job(dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
+    """A job of one of two groups, now and then an array; some have a highest price."""
+    kind = dice.choice(("short", "long", "long"))
+    sent = document(kind, _KINDS[kind][1], dice, witness, name, 8.0)
+    sent |= {"group": dice.choice(("push", "night"))}
+    sent |= {"group_policy": dice.choice(("wait", "wait", "stop", "stop", "beside"))}
+    if dice.random() < 0.2:
+        sent |= {"array": "0-1"}
+    if dice.random() < 0.3:
+        # The least that any job may have at the usual price of the demonstration is below.
+        sent |= {"max_cost": dice.choice(("0.5", "2"))}
+    return sent
+
+
 def resting_job(dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
     """A job that holds a GPU, does nothing and writes nothing for two minutes."""
     return document("rests", _RESTS, dice, witness, name, 3.0)

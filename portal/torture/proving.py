@@ -31,6 +31,7 @@ def with_plant(choice: Choice, name: str) -> Choice:
         with_helpers=plant.with_helpers,
         joins=plant.joins,
         repeats=plant.repeats,
+        groups=plant.groups,
         restores=False,
     )
 

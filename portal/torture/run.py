@@ -48,7 +48,8 @@ class Choice:
     Once there were `enough` accepted jobs and faults, the storm is over before its time.
     `sql` is carried out before people come: what a planted bug needs of the database.
     `with_helpers`: there are a worker and a clock beside the schedulers. `joins`: arrays come that
-    wait task for task, also where the crowd is small; `repeats`: so do schedules.
+    wait task for task, also where the crowd is small; `repeats`: so do schedules; `groups`: and
+    jobs of groups.
     """
 
     minutes: float = 10.0
@@ -63,6 +64,7 @@ class Choice:
     with_helpers: bool = True
     joins: bool = False
     repeats: bool = False
+    groups: bool = False
     enough: tuple[int, int] = (0, 0)
     plant: str = ""
     kinds: Sequence[str] = ()
@@ -138,8 +140,8 @@ def _storm(
     kinds = [name for name in wanted if _can(name, yard)]
     crowd = Crowd(yard, diary, choice.seed, witness, proxy.address, over)
     crowd.only, crowd.is_whole, crowd.treasurer = choice.jobs, not choice.watch, treasurer
-    crowd.joins, crowd.repeats, crowd.is_told = choice.joins, choice.repeats, choice.with_helpers
-    crowd.is_long = choice.minutes >= _LONG_MINUTES
+    crowd.joins, crowd.repeats, crowd.groups = choice.joins, choice.repeats, choice.groups
+    crowd.is_told, crowd.is_long = choice.with_helpers, choice.minutes >= _LONG_MINUTES
     storm = Storm(hand, diary, kinds, choice.pause_s, first=choice.first, every_s=_every_s(choice))
     watch = Watch(yard, diary, witness, choice.watch)
     crowd.start()

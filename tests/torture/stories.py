@@ -8,6 +8,7 @@ import hashlib
 from portal.torture.history import Evidence
 from portal.torture.invariants.logs import line_of
 from tests.torture.asked import ASKED, MESSAGE, asked, told_of
+from tests.torture.grouped import GROUPED, TOLD
 from tests.torture.repeated import repeated, told_of_schedules
 
 NEEDLE = "torture-needle-7f3a"
@@ -57,6 +58,7 @@ class Story:
             {**self.said("lines", 12, 200.0), "count": 3},
             {**self.said("exit", 12, 200.0), "code": 0},
             *told_of(),
+            dict(TOLD),
             *told_of_schedules(),
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
@@ -102,7 +104,7 @@ class Story:
                 {"id": 1, "state": "succeeded", "version": 7, "job_set_id": None, "name": "k1",
                  "array_index": None, "project_id": 5, "pool_id": 2, "ended_at": 201.0,
                  "booked_in_id": None, "end_facts": {}, "nodes": 1, "gpus_per_node": 1,
-                 **ASKED},
+                 **ASKED, **GROUPED},
             ],
             "attempt": [
                 self.attempt(11, 1, 100.0, 120.0, "node_lost"),

@@ -16,6 +16,7 @@ from tests.torture.bent_places import (
     QUARANTINES,
     quarantine_forgotten_while_away,
 )
+from tests.torture.grouped import GROUPS
 from tests.torture.repeated import DUES, SESSIONS, TURNS
 from tests.torture.stories import Story, log_bytes
 
@@ -225,6 +226,7 @@ BENT = {
     "I34": DUES,
     "I35": TURNS,
     "I36": SESSIONS,
+    "I37": GROUPS,
     "F16": [reached_its_node, drowned_its_neighbour],
 }
 
@@ -240,7 +242,7 @@ def test_every_invariant_has_its_breach():
         BENT.keys()
         == INVARIANTS.keys()
         == {
-            *(f"I{number}" for number in range(1, 37)),
+            *(f"I{number}" for number in range(1, 38)),
             "F16",
         }
     )

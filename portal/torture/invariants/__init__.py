@@ -1,4 +1,4 @@
-"""The invariants I1 to I36 and what fault 16 asks besides, pure functions over an `Evidence`.
+"""The invariants I1 to I37 and what fault 16 asks besides, pure functions over an `Evidence`.
 
 A function yields once for everything it looked at: an empty text where the invariant holds, else
 the words of a break. One that found nothing to look at has shown nothing, and is called so.
@@ -16,6 +16,7 @@ from portal.torture.invariants import (
     chats,
     devices,
     going_on,
+    grouping,
     logs,
     neighbours,
     outside,
@@ -63,6 +64,7 @@ INVARIANTS: Mapping[str, Check] = {
     "I34": repeating.due_times_come_once,
     "I35": repeating.jobs_take_turns,
     "I36": outside.sessions_are_reached_again,
+    "I37": grouping.newest_counts,
     "F16": neighbours.hostile_programs_harm_nobody,
 }
 

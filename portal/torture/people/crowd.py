@@ -1,8 +1,9 @@
 """Those who use the portal meanwhile: submit, cancel, look where they may not.
 
-Others ask beforehand (`asking.py`), have pages open (`listening.py`), plan ahead (`planning.py`),
-are told by a webhook and a chat (`receiving.py`), have jobs come again (`repeating.py`), take
-rights away (`revoking.py`), work in sessions (`visiting.py`).
+Others ask beforehand (`asking.py`), send jobs of groups (`grouping.py`), have pages open
+(`listening.py`), plan ahead (`planning.py`), are told by a webhook and a chat (`receiving.py`),
+have jobs come again (`repeating.py`), take rights away (`revoking.py`), work in sessions
+(`visiting.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from websockets.exceptions import ConnectionClosed
 from portal.torture.history import Diary
 from portal.torture.people.asking import Askers
 from portal.torture.people.budgets import Treasurer
+from portal.torture.people.grouping import Groupers
 from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
 from portal.torture.people.receiving import Receiver
@@ -73,13 +75,14 @@ class Crowd:
         self.listeners = Listeners(yard, diary, over, self.jobs)
         self.visitors = Visitors(yard, diary, witness, self, over)
         self.askers = Askers(yard, diary, witness, self, over)
+        self.groupers = Groupers(diary, witness, self, over)
         self.repeaters = Repeaters(yard, diary, witness, self.api, over, self.jobs)
         self.receivers: list[Receiver] = []
         self.treasurer: Treasurer | None = None
         # False: only those who submit and cancel are here.
         self.is_whole = True
         # Long enough for somebody to rest. And what a planted bug asks for where it is not whole.
-        self.is_long = self.joins = self.repeats = self.is_told = False
+        self.is_long = self.joins = self.repeats = self.groups = self.is_told = False
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -96,9 +99,13 @@ class Crowd:
             works += [self._misbehave, self._peek, self.planners.book, self.planners.ask]
             works += [self.revokers.token, self.revokers.role, self.revokers.node]
             works += [self.listeners.listen, self.visitors.visit, self.visitors.visit, self._pay]
+        numbered = list(enumerate(works))
+        if self.is_whole or self.groups:
+            # Behind who rests: everybody keeps their dice.
+            numbered.append((len(works) + 1, self.groupers.group))
         self._threads = [
             threading.Thread(target=self._for_ever, args=one, name=one[1].__name__, daemon=True)
-            for one in enumerate(works)
+            for one in numbered
         ]
         for thread in self._threads:
             thread.start()

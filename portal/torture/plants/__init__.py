@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portal.torture.plants.asked import ASKED
+from portal.torture.plants.grouping import GROUPING
 from portal.torture.plants.kinds import Plant
 from portal.torture.plants.machinery import MACHINERY
 from portal.torture.plants.repeating import REPEATING
 
-PLANTS: Mapping[str, Plant] = {**MACHINERY, **ASKED, **REPEATING}
+PLANTS: Mapping[str, Plant] = {**MACHINERY, **ASKED, **REPEATING, **GROUPING}
 
 __all__ = ["PLANTS", "Plant"]
