@@ -17,10 +17,10 @@ from scheduler.states import (
     NodeState,
 )
 
-# What people change of a job without moving it; each raises its version too.
+# What changes of a job without another state; each raises its version too.
 _CHANGES = frozenset(
     "limit_changed tier_changed nodes_changed request_changed finish_by_changed "
-    "max_cost_changed".split()
+    "max_cost_changed moved_to_pool".split()
 )
 # What is called a success though somebody stopped it: nothing was to be done any more.
 DONE_WITHOUT_AN_EXIT = frozenset(

@@ -8,13 +8,21 @@ from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
+import numpy as np
 from django.db.models import QuerySet
 
 from accounts.models import User
 from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
-from scheduler.engine.asking import Answer, Blocking, Option, blocking_facts, what_if
-from scheduler.engine.cycle import Known, decide
+from scheduler.engine.asking import (
+    Answer,
+    Blocking,
+    Option,
+    blocking_facts,
+    what_if,
+    with_places,
+)
+from scheduler.engine.cycle import Known, decide, plan_cycle
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot
@@ -34,7 +42,7 @@ from scheduler.services.errors import DomainError
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.services.sharing.prices import spent_of
 from scheduler.spec.units import format_duration
-from scheduler.states import CHECK_TITLES, FAULTS, JobState
+from scheduler.states import CHECK_TITLES, FAULTS, JobState, wait_sentence
 
 _CENT = Decimal("0.01")
 # By kind of option whose value is a number: the column that has it.
@@ -53,6 +61,8 @@ class JobAnswer:
     pools: tuple[str, ...]
     # What its earlier attempts have cost, in steps.
     spent: int = 0
+    # Of one that chooses from several pools: each other one, and why it waits for that as well.
+    also: tuple[tuple[str, str], ...] = ()
 
     def plain(self, visible: Collection[int]) -> dict[str, Any]:
         """As JSON values; jobs that are not `visible` are shown without their number."""
@@ -79,6 +89,7 @@ class JobAnswer:
                 for holder in self.blocking.holders
             ],
             "other_holders": self.blocking.other_holders,
+            "also": [{"pool": pool, "sentence": sentence} for pool, sentence in self.also],
             "options": [
                 {
                     "kind": option.kind,
@@ -147,6 +158,7 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     with read_together(now, (LINES, ())):
         snapshot, policy = _picture(now)
         elsewhere = _elsewhere(job)
+    mine = [place for place in elsewhere if snapshot.pools[place[0]] in (job.pool_choice or ())]
     known = Known()
     decision = decide(snapshot, policy, known)
     blocking = blocking_facts(decision, policy, job.pk)
@@ -154,7 +166,7 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
         snapshot,
         policy,
         job.pk,
-        elsewhere,
+        [place for place in elsewhere if place not in mine],
         plan=decision.plan,
         known=known,
         least_limit_s=job.min_runtime_s,
@@ -162,7 +174,22 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     if blocking is None or answer is None:
         return None
     spent = spent_of([job.pk]).get(job.pk, 0) if job.end_reason else 0
-    return JobAnswer(now, blocking, answer, snapshot.models, snapshot.pools, spent)
+    also = () if answer.starts_now else _also(snapshot, policy, job, mine, known)
+    return JobAnswer(now, blocking, answer, snapshot.models, snapshot.pools, spent, also)
+
+
+def _also(
+    snapshot: Snapshot, policy: Policy, job: Job, places: Sequence[tuple[int, int]], known: Known
+) -> tuple[tuple[str, str], ...]:
+    """In each of these pools and queues (rows) why it would wait; decides a cycle for each."""
+    rows, found = np.flatnonzero(snapshot.waiting.id == job.pk).tolist(), []
+    for place in places:
+        plan = plan_cycle(with_places(snapshot, dict.fromkeys(rows, place)), policy, known)
+        at = np.flatnonzero(plan.waits.job == job.pk)
+        wait = plan.waits[int(at[0])] if len(at) else None
+        words = wait_sentence(wait.reason, wait.facts) if wait else "It can start there at once."
+        found.append((snapshot.pools[place[0]], words))
+    return tuple(found)
 
 
 def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | None:

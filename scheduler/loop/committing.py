@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
@@ -148,11 +148,18 @@ def placements_of(planned: Sequence[PlannedPlacement]) -> tuple[PlacedOn, ...]:
     return tuple(PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in planned)
 
 
-def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetime) -> int:
+def commit_waits(
+    plan: Plan,
+    loaded: Loaded,
+    memory: WaitMemory,
+    *,
+    now: datetime,
+    but: Collection[int] = (),
+) -> int:
     """Write the reasons that changed and some of the changed figures; returns how many rows.
 
     What is passed over is written in later cycles. Nothing is written within `WAITS_EVERY` of
-    the last time.
+    the last time, nor of the jobs in `but`, which wait for something else since the plan.
     """
     if not memory.is_due(now):
         return 0
@@ -162,6 +169,8 @@ def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetim
         del known[gone]
     new_reasons, new_facts = [], []
     for row, (job, key, reason) in enumerate(_keys(plan.waits)):
+        if job in but:
+            continue
         if shown[job] != reason:
             new_reasons.append((row, job, key))
         elif known.get(job) != key:

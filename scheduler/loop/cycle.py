@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import numpy as np
 from django.db import connection
 
-from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.keeping.promises import with_promises
-from scheduler.engine.plan import Plan, Reservation
+from scheduler.engine.plan import Reservation
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, flags, ints
 from scheduler.loop.committing import (
     WaitMemory,
     commit_bookings,
@@ -27,10 +25,11 @@ from scheduler.loop.lease import Lease, acquire_lease, keep_lease, release_lease
 from scheduler.loop.loading import Kept, Loaded, load_snapshot
 from scheduler.loop.making_room import commit_rooms, split_starts
 from scheduler.loop.memories import Memories
+from scheduler.loop.planning.elsewhere import Elsewhere, Seen, go_elsewhere
+from scheduler.loop.planning.poisoned import plan_or_hold
 from scheduler.loop.reaping import reap
 from scheduler.models import CycleRecord
 from scheduler.services.errors import LeaseLost
-from scheduler.services.placing import hold_poisoned
 from scheduler.services.sharing.past_use import count_past_use
 from scheduler.services.sharing.policies import policy_in_force
 
@@ -53,6 +52,7 @@ class CycleOutcome:
     dropped: int = 0
     reaped: int = 0
     reasons: int = 0
+    moved: int = 0
     duration_ms: float = 0.0
     load_ms: float = 0.0
     plan_ms: float = 0.0
@@ -99,6 +99,7 @@ class Scheduler:
     recorded_at: datetime | None = None
     kept: tuple[Reservation, ...] = ()
     rows: Kept = field(default_factory=Kept)
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     def run_cycle(self, now: datetime) -> CycleOutcome:
         """One round. An exception leaves the lease to run out; the next round tries again.
@@ -107,8 +108,8 @@ class Scheduler:
         2. Reap: what time alone has brought about.
         3. Load: the database as a snapshot.
         4. Plan: the engine decides.
-        5. Commit: starts first, then who has to stop for whom, both fenced by the lease's token;
-           then the reasons that changed.
+        5. Commit: starts first, then who has to stop for whom, and who goes to another of its
+           pools, fenced by the lease's token; then the reasons that changed.
         6. Report: what happened and how long it took, if anything did.
         """
         watch = _Watch()
@@ -140,17 +141,14 @@ class Scheduler:
         # device from before the last one let go.
         at = now + timedelta(seconds=time.perf_counter() - began)
         try:
-            limits_s = planned_limits(plan.starts, loaded.snapshot)
-            starts, rooms = split_starts(plan, loaded.snapshot, limits_s)
-            started, dropped = commit_starts(
-                starts, plan.standings, limits_s, self.memory, lease_token=self.lease.token, now=at
+            started, dropped, stopped, moved = self._commit(
+                Seen(loaded, snapshot, policy, plan), now=now, at=at
             )
-            stopped = commit_rooms(rooms, lease_token=self.lease.token, now=now)
         except LeaseLost:
             self._forget_lease()
             return CycleOutcome(has_lease=False)
         commit_bookings(plan, loaded.snapshot)
-        reasons = commit_waits(plan, loaded, self.memory, now=now)
+        reasons = commit_waits(plan, loaded, self.memory, now=now, but=moved)
         outcome = CycleOutcome(
             has_lease=True,
             waiting=len(plan.waits),
@@ -159,6 +157,7 @@ class Scheduler:
             dropped=dropped,
             reaped=reaped,
             reasons=reasons,
+            moved=len(moved),
             duration_ms=(time.perf_counter() - began) * 1000,
             load_ms=load_ms,
             plan_ms=plan_ms,
@@ -167,6 +166,22 @@ class Scheduler:
         )
         self._record(outcome, now)
         return outcome
+
+    def _commit(
+        self, seen: Seen, *, now: datetime, at: datetime
+    ) -> tuple[int, int, int, Collection[int]]:
+        """How many started, were dropped and have to stop, and who went to another pool; raises
+        LeaseLost. `at`: when starts hold what they get."""
+        assert self.lease is not None
+        plan, whole, token = seen.plan, seen.loaded.snapshot, self.lease.token
+        limits_s = planned_limits(plan.starts, whole)
+        starts, rooms = split_starts(plan, whole, limits_s)
+        started, dropped = commit_starts(
+            starts, plan.standings, limits_s, self.memory, lease_token=token, now=at
+        )
+        stopped = commit_rooms(rooms, lease_token=token, now=now)
+        moved = go_elsewhere(seen, self.elsewhere, lease_token=token, now=now)
+        return started, dropped, stopped, moved
 
     def release(self, now: datetime) -> None:
         """Let the next scheduler in at once."""
@@ -240,60 +255,3 @@ class Scheduler:
 def _is_due(last: datetime | None, every: timedelta, now: datetime) -> bool:
     """Whether `every` has passed; a clock that went back does not put it off."""
     return last is None or not timedelta(0) <= now - last < every
-
-
-def plan_or_hold(snapshot: Snapshot, policy: Policy, *, now: datetime) -> Plan:
-    """The plan; a job that makes planning impossible is held with a reason and left out, one at
-    work goes on and is stopped or resized for nobody.
-
-    Raises what the engine raises if no single job is to blame.
-    """
-    try:
-        return plan_cycle(snapshot, policy)
-    except Exception as error:
-        poisoned = find_poisoned(snapshot, policy, error)
-        rest = _without(snapshot, poisoned)
-        if rest is None:
-            raise
-        logger.exception("jobs %s cannot be planned; those that wait are held", sorted(poisoned))
-        hold_poisoned(poisoned, detail=f"it cannot be planned: {error}", now=now)
-        return plan_or_hold(rest, policy, now=now)
-
-
-def _without(snapshot: Snapshot, poisoned: set[int]) -> Snapshot | None:
-    """The snapshot with fewer jobs that wait or may be stopped; None if none of them is there."""
-    waiting, running = snapshot.waiting, snapshot.running
-    stays = ~np.isin(waiting.id, list(poisoned))
-    goes_on = flags([]) if running is None else ~np.isin(running.jobs.id, list(poisoned))
-    if stays.all() and goes_on.all():
-        return None
-    if running is not None:
-        snapshot = replace(snapshot, running=running.take(goes_on))
-    return snapshot.only(ints(np.flatnonzero(stays)))
-
-
-def find_poisoned(snapshot: Snapshot, policy: Policy, error: Exception) -> set[int]:
-    """Ids of the jobs without which planning works: named by the error, else found by halving."""
-    if isinstance(error, SnapshotInvalid) and error.jobs:
-        return set(error.jobs)
-    if not _fails(snapshot.only(ints([])), policy):
-        return _halve(snapshot, policy)
-    return set()
-
-
-def _halve(snapshot: Snapshot, policy: Policy) -> set[int]:
-    size = len(snapshot.waiting)
-    if not _fails(snapshot, policy):
-        return set()
-    if size == 1:
-        return set(snapshot.waiting.id.tolist())
-    lower, upper = ints(range(size // 2)), ints(range(size // 2, size))
-    return _halve(snapshot.only(lower), policy) | _halve(snapshot.only(upper), policy)
-
-
-def _fails(snapshot: Snapshot, policy: Policy) -> bool:
-    try:
-        plan_cycle(snapshot, policy)
-    except Exception:
-        return True
-    return False

@@ -43,6 +43,8 @@ class Job(models.Model):
     `max_cost_steps`: its highest price, in the steps of `scheduler.money`; None for none.
     `is_singleton`: waits for the owner's earlier jobs of the same name. `group_name`: of an
     owner's jobs under one name in a project the newest cancels the others; None for none.
+    `pool_choice`: the names of the pools it may start in, the most wanted first, its own `pool`
+    among them; None for that alone.
     `booking` is what was asked for, a name or number, and `booked_in` the booking it runs inside.
     """
 
@@ -82,6 +84,7 @@ class Job(models.Model):
     exclude_nodes = models.JSONField(default=list, blank=True)
     # Names of data sets; null for none.
     datasets = models.JSONField(null=True, blank=True)
+    pool_choice = models.JSONField(null=True, blank=True)
     topology_level = models.CharField(max_length=8, blank=True)
     topology_mode = models.CharField(max_length=16, blank=True)
     is_shaped = models.BooleanField(default=False)

@@ -17,7 +17,8 @@ from scheduler.states import JobState
 WINDOW = timedelta(days=30)
 CYCLES = 500
 UNFORESEEN = tuple(
-    "held request_changed nodes_changed limit_changed tier_changed turn_changed".split()
+    "held request_changed nodes_changed limit_changed tier_changed turn_changed "
+    "moved_to_pool".split()
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.spec.parts import SESSION_APPS
+from scheduler.spec.parts import SESSION_APPS, with_other_pools
 from scheduler.spec.problems import SpecInvalid, SpecProblem
 from scheduler.spec.schema import JobSpec, parse_spec
 
@@ -29,7 +29,7 @@ class Partial:
 
 def read_partial(sent: Mapping[str, Any]) -> Partial:
     """Check each field of a document that may lack what a job must have."""
-    left = {str(name): value for name, value in sent.items() if value is not None}
+    left = _with_pools({str(name): value for name, value in sent.items() if value is not None})
     refused: dict[str, Any] = {}
     problems: list[SpecProblem] = []
     for _ in range(_ROUNDS):
@@ -46,6 +46,14 @@ def read_partial(sent: Mapping[str, Any]) -> Partial:
             held = {name: whole[name] for name in left if name in JobSpec.model_fields}
             return Partial(held, refused, tuple(problems))
     return Partial({}, {**refused, **left}, tuple(problems))
+
+
+def _with_pools(left: dict[str, Any]) -> dict[str, Any]:
+    """What `pool` says of other pools as a field of its own; what cannot be read stays."""
+    try:
+        return with_other_pools(left)
+    except SpecInvalid:
+        return left
 
 
 def completed(left: Mapping[str, Any]) -> dict[str, Any]:

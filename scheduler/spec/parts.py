@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -16,11 +18,14 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from scheduler.spec import values
+from scheduler.spec.problems import SpecInvalid, SpecProblem
 from scheduler.spec.values import Duration, Path
 
 MAX_NODES = 512
 SESSION_APPS = ("shell", "jupyter", "command")
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT")
+# Beside the first one.
+MOST_OTHER_POOLS = 7
 NODES_HELP = "write a number such as 4, or the fewest and the most such as 2..8"
 
 
@@ -151,3 +156,51 @@ class TopologySpec(Part):
             level, colon, mode = value.strip().partition(":")
             return {"level": level} | ({"mode": mode} if colon else {})
         return value
+
+
+def session_problems(spec: Any) -> Iterator[tuple[str, str]]:
+    """(field, words) of what a spec asks for that no session has."""
+    one = "a session is one program on one node; remove it or the session"
+    several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
+    several["retry_rules"] = bool(spec.retry_rules)
+    several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
+    yield from ((field, one) for field, is_asked in several.items() if is_asked)
+    if spec.finish_by:
+        yield "finish_by", "is for programs that end by themselves, not for sessions; remove it"
+
+
+def _pool_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of pools, the most wanted first."""
+    if len(value) > MOST_OTHER_POOLS:
+        raise ValueError(f"names {len(value)} pools; choose {MOST_OTHER_POOLS} at most")
+    for name in value:
+        if not values.slug(name):
+            raise ValueError("names a pool without a name; list names with commas")
+    if len(set(value)) < len(value):
+        raise ValueError("names a pool twice; name each once")
+    return value
+
+
+OtherPools = Annotated[tuple[str, ...], BeforeValidator(values.listed), AfterValidator(_pool_names)]
+
+
+def with_other_pools(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with what `pool: a, b` names after the first as its other pools, which do not
+    name the first again; raises SpecInvalid where both say which others."""
+    first, others = document.get("pool"), values.listed(document.get("other_pools"))
+    named = [part.strip() for part in first.split(",")] if isinstance(first, str) else []
+    if len(named) > 1 and all(named):
+        if others:
+            words = "names several pools beside other_pools; name the first one alone"
+            raise SpecInvalid([SpecProblem("pool", words)])
+        first, *others = named
+        document = {**document, "pool": first, "other_pools": others}
+    if isinstance(others, list | tuple) and first and first in others:
+        document = {**document, "other_pools": [name for name in others if name != first]}
+    return dict(document)
+
+
+def choice_problems(spec: Any) -> Iterator[tuple[str, str]]:
+    """(field, words) of what does not go with several pools to choose from."""
+    if spec.other_pools and spec.booking:
+        yield "other_pools", "a booking is of one pool; remove them or the booking"

@@ -143,7 +143,21 @@ def rule_problems(rules: Rules, document: Mapping[str, Any], spec: JobSpec) -> l
         elif not _is_within(field, rule, spec):
             allowed = _written(field, rule)
             problems.append(SpecProblem(field, f"must lie in {allowed}: so the template says"))
+    if "pool" in rules and "other_pools" not in rules:
+        problems += _pools_beyond(rules["pool"], document.get("other_pools", []), held)
     return problems
+
+
+def _pools_beyond(
+    rule: Mapping[str, Any], own: list[str], held: Mapping[str, Any]
+) -> list[SpecProblem]:
+    """A rule for the pool holds for those as well that the job may choose from, unless they have
+    their own; `own` are the template's."""
+    others, allowed = held["other_pools"], rule.get("choices", ())
+    if others == own or ("choices" in rule and set(others) <= set(allowed)):
+        return []
+    words = f"must be of {', '.join(allowed)}" if allowed else "are locked with the pool"
+    return [SpecProblem("other_pools", f"{words}: so the template says")]
 
 
 def _is_within(field: str, rule: Mapping[str, int], spec: JobSpec) -> bool:

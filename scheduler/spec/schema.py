@@ -25,10 +25,14 @@ from scheduler.spec.parts import (
     STOP_SIGNALS,
     CodeSpec,
     NodeCount,
+    OtherPools,
     Part,
     SessionSpec,
     StopSpec,
     TopologySpec,
+    choice_problems,
+    session_problems,
+    with_other_pools,
 )
 from scheduler.spec.price import Price
 from scheduler.spec.problems import SpecInvalid
@@ -68,6 +72,7 @@ class JobSpec(Part):
     labels: dict[str, str] = Field(default_factory=dict, max_length=32)
     project: Annotated[str, AfterValidator(values.project)]
     pool: Annotated[str, AfterValidator(values.slug)] = ""
+    other_pools: OtherPools = ()
     tier: Literal["exploratory", "normal", "urgent", "production"] = "normal"
     preemptible: bool | None = None
     min_runtime: Annotated[Duration, Field(ge=0, le=MAX_TIME_LIMIT_S)] = 0
@@ -273,7 +278,8 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "disconnect_grace", "is below 1m, the least; leave it out for what is usual here"
     yield from text.group_problems(spec.group, spec.group_policy, spec.session is not None)
     yield from text.notify_problems(spec.notify, len(spec.array.indexes) if spec.array else 1)
-    yield from _of_session(spec) if spec.session else ()
+    yield from session_problems(spec) if spec.session else ()
+    yield from choice_problems(spec)
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):
         yield "depends_on", "singleton would run an array one by one; use max_parallel: 1"
     if not spec.array and any(one.kind == AFTERCORR for one in spec.depends_on):
@@ -281,20 +287,9 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "depends_on", words
 
 
-def _of_session(spec: JobSpec) -> Any:
-    """As `_contradictions`, of what no session has."""
-    one = "a session is one program on one node; remove it or the session"
-    several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
-    several["retry_rules"] = bool(spec.retry_rules)
-    several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
-    yield from ((field, one) for field, is_asked in several.items() if is_asked)
-    if spec.finish_by:
-        yield "finish_by", "is for programs that end by themselves, not for sessions; remove it"
-
-
 def parse_spec(document: Mapping[str, Any]) -> JobSpec:
     """Check a document from any door; raises SpecInvalid with all its problems."""
     try:
-        return JobSpec.model_validate(dict(document))
+        return JobSpec.model_validate(with_other_pools(document))
     except ValidationError as error:
         raise SpecInvalid([problem_of(one) for one in error.errors(include_url=False)]) from None

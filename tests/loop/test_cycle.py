@@ -8,9 +8,11 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.loop import committing
 from scheduler.loop import cycle as loop_cycle
-from scheduler.loop.cycle import Scheduler, plan_or_hold
+from scheduler.loop.cycle import Scheduler
 from scheduler.loop.lease import LEASE_S
 from scheduler.loop.loading import load_snapshot
+from scheduler.loop.planning import poisoned
+from scheduler.loop.planning.poisoned import plan_or_hold
 from scheduler.models import Allocation, CycleRecord, Job, SchedulerLease
 from scheduler.services.nodes import drain_node
 from scheduler.services.queues import pause_queue
@@ -175,7 +177,7 @@ def test_jobs_that_break_the_engine_are_found_by_halving(cluster, alice, project
             raise ArithmeticError("planted")
         return plan_cycle(snapshot, policy)
 
-    monkeypatch.setattr(loop_cycle, "plan_cycle", fragile)
+    monkeypatch.setattr(poisoned, "plan_cycle", fragile)
     plan_or_hold(load_snapshot(NOON).snapshot, DEFAULT_POLICY, now=at(1))
     held = Job.objects.filter(state=JobState.HELD)
     assert set(held.values_list("pk", flat=True)) == poison
@@ -184,7 +186,7 @@ def test_jobs_that_break_the_engine_are_found_by_halving(cluster, alice, project
 
 def test_an_engine_that_fails_without_jobs_blames_none(cluster, alice, project, monkeypatch):
     submit(alice, project)
-    monkeypatch.setattr(loop_cycle, "plan_cycle", lambda snapshot, policy: 1 / 0)
+    monkeypatch.setattr(poisoned, "plan_cycle", lambda snapshot, policy: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         plan_or_hold(load_snapshot(NOON).snapshot, DEFAULT_POLICY, now=at(1))
     assert not Job.objects.filter(state=JobState.HELD).exists()

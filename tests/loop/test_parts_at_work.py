@@ -12,8 +12,9 @@ from accounts.services import set_rate
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.policy import DEFAULT_POLICY, Order, Policy
 from scheduler.engine.snapshot import floats
-from scheduler.loop.cycle import Scheduler, plan_or_hold
+from scheduler.loop.cycle import Scheduler
 from scheduler.loop.loading import load_snapshot
+from scheduler.loop.planning.poisoned import plan_or_hold
 from scheduler.models import Device, Job
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.states import JobState

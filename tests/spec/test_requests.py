@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.spec import SpecInvalid, parse_spec, read_document
+from scheduler.spec.partial import read_partial
 from scheduler.spec.parts import NodeCount
 
 GOOD = {"name": "train", "project": "vision/digits", "command": "python train.py"}
@@ -46,6 +47,42 @@ def test_everything_reads_back_as_the_same_spec():
     )
     assert (shown["begin"], shown["fallback_after"]) == ("2026-12-31T08:00:00Z", "2h")
     assert (spec.nodes, spec.nodes.least, spec.gpus) == (8, 2, 32)
+
+
+@pytest.mark.parametrize(
+    ("asked", "pools"),
+    [
+        ({"pool": "a, b,c"}, ("a", "b", "c")),
+        ({"pool": "a", "other_pools": "b,c"}, ("a", "b", "c")),
+        ({"pool": "a", "other_pools": ["b", "a"]}, ("a", "b")),
+        ({"pool": "a,b,a"}, ("a", "b")),
+        ({"other_pools": ["b"]}, ("", "b")),
+        ({"pool": "a", "other_pools": None}, None),
+        ({"pool": "a,b", "other_pools": "c"}, None),
+        ({"pool": "a,,b"}, None),
+        ({"pool": ",b"}, None),
+        ({"other_pools": ["A_"]}, None),
+        ({"other_pools": ["b", ""]}, None),
+        ({"other_pools": ["b", "b"]}, None),
+        ({"other_pools": 7}, None),
+        ({"other_pools": [[7]]}, None),
+        ({"pool": ["a", "b"]}, None),
+        ({"other_pools": [f"p{number}" for number in range(8)]}, None),
+        ({"pool": "a,b", "booking": "exam"}, None),
+    ],
+)
+def test_several_pools_are_named_in_one_line_or_beside_the_first(asked, pools):
+    if pools is None:
+        assert _problems(**asked).keys() <= {"pool", "other_pools"}
+        return
+    spec = parse_spec({**GOOD, **asked})
+    assert (spec.pool, *spec.other_pools) == pools
+    assert parse_spec(spec.readable()) == spec == parse_spec(spec.document())
+    assert read_partial(asked).document == {
+        name: value
+        for name, value in spec.document().items()
+        if name in ("pool", "other_pools") and (value or name in asked)
+    }
 
 
 def test_old_specs_load_and_mean_what_they_meant():

@@ -103,6 +103,7 @@ def test_a_rule_without_sense_is_refused_by_name(rules, words):
         ("fallback_after", "1h, 90m", 5400),
         ("preemptible", "true, false", False),
         ("pool", ["", "big"], "big"),
+        ("other_pools", "big, old", "big"),
         ("nodes", [2, "4"], 4),
     ],
 )

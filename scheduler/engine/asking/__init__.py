@@ -13,6 +13,7 @@ from scheduler.engine.asking.impact import (
     with_cost,
     with_limit,
     with_most,
+    with_places,
     with_tier,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "with_cost",
     "with_limit",
     "with_most",
+    "with_places",
     "with_tier",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -148,6 +148,17 @@ def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
     waiting = snapshot.waiting
     tiers = np.where(waiting.id == job, tier, waiting.tier)
     return replace(snapshot, waiting=replace(waiting, tier=tiers))
+
+
+def with_places(snapshot: Snapshot, places: Mapping[int, tuple[int, int]]) -> Snapshot:
+    """The cluster as it is if these waiting jobs (rows) were in other pools and queues (rows)."""
+    waiting = snapshot.waiting
+    pool, queue, avoid = waiting.pool.copy(), waiting.queue.copy(), waiting.avoid_node.copy()
+    for row, place in places.items():
+        pool[row], queue[row] = place
+        # A node of the old pool to stay away from means nothing in the new one.
+        avoid[row] = NONE
+    return replace(snapshot, waiting=replace(waiting, pool=pool, queue=queue, avoid_node=avoid))
 
 
 def _with_jobs(snapshot: Snapshot, change: Callable[[Waiting], Waiting]) -> Snapshot:

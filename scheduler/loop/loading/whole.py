@@ -43,7 +43,9 @@ class Loaded:
     """The snapshot, and per waiting row the reason that the database shows now.
 
     `pool_row`, `queue_row` and `booking_row`: their rows by id. `cells`: what jobs ask for beside
-    numbers, by column and job, also of elastic ones at work.
+    numbers, by column and job, also of elastic ones at work. `choices`: by job the names of the
+    pools that it may start in, the most wanted first; `lines`: by name a pool's row, and that of
+    its first queue.
     """
 
     snapshot: Snapshot
@@ -54,6 +56,8 @@ class Loaded:
     booking_row: Mapping[int, int] = field(default_factory=dict)
     parts: Parts = field(default_factory=Parts)
     cells: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    choices: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def any_whole(self) -> int:
@@ -135,7 +139,7 @@ def load_snapshot(
     5. Whose they are, what that account may hold, and what it used before.
     6. What few ask for beside; what highest prices leave; licences; tenants of shared cards.
     """
-    lines, pool_row, queue_row = _load_lines()
+    tables, pool_row, queue_row, lines = _load_lines()
     node_rows = load_nodes()
     node_row = {pk: row for row, pk in enumerate(node_rows["pk"])}
     shares, holder = (kept := kept or Kept()).shares.load(node_row)
@@ -152,7 +156,7 @@ def load_snapshot(
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),
-        **lines,
+        **tables,
         models=models.names(),
         nodes=as_nodes(node_rows, pool_row, shares, failures, calendar.in_maintenance),
         devices=devices,
@@ -162,23 +166,29 @@ def load_snapshot(
         **_rules(owners, pool_row, models, now),
         **calendar.tables,
     )
-    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
-    limits |= load_missing(wishes.data_sets.rows, node_rows["pk"])
+    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
+    limits |= load_licences(wishes) | load_missing(wishes.data_sets.rows, node_rows["pk"])
     snapshot = with_whole_cards(with_headroom(replace(snapshot, **limits), pool_row), parts)
-    by_id = (pool_row, queue_row, owners, calendar.booking_row, parts)
-    return Loaded(snapshot, tuple(job_rows["wait_reason"]), *by_id, cells_of(snapshot, wishes))
+    found = (owners, calendar.booking_row, parts, cells_of(snapshot, wishes), wishes.choices, lines)
+    return Loaded(snapshot, tuple(job_rows["wait_reason"]), pool_row, queue_row, *found)
 
 
-def _load_lines() -> tuple[dict[str, Any], dict[int, int], dict[int, int]]:
-    """Pools and queues as tables of the snapshot, and the rows of both by id."""
+def _load_lines() -> tuple[
+    dict[str, Any], dict[int, int], dict[int, int], dict[str, tuple[int, int]]
+]:
+    """Pools and queues as tables of the snapshot, the rows of both by id, and as `Loaded.lines`."""
     pools, queues = POOLS.read(), QUEUES.read()
     tables: dict[str, Any] = {
         "pools": tuple(name for _, name in pools),
-        "queues": tuple(name for _, name, _ in queues),
-        "queue_is_paused": flags([is_paused for _, _, is_paused in queues]),
+        "queues": tuple(name for _, name, _, _ in queues),
+        "queue_is_paused": flags([is_paused for _, _, is_paused, _ in queues]),
     }
     pool_row = {pk: row for row, (pk, _) in enumerate(pools)}
-    return tables, pool_row, {pk: row for row, (pk, _, _) in enumerate(queues)}
+    first: dict[int, int] = {}
+    for row, (*_, pool) in enumerate(queues):
+        first.setdefault(pool, row)
+    lines = {name: (pool_row[pk], first[pk]) for pk, name in pools if pk in first}
+    return tables, pool_row, {pk: row for row, (pk, *_) in enumerate(queues)}, lines
 
 
 def _pools() -> QuerySet[Pool, tuple[Any, ...]]:
@@ -186,7 +196,7 @@ def _pools() -> QuerySet[Pool, tuple[Any, ...]]:
 
 
 def _queues() -> QuerySet[Queue, tuple[Any, ...]]:
-    return Queue.objects.order_by("pk").values_list("pk", "name", "is_paused")
+    return Queue.objects.order_by("pk").values_list("pk", "name", "is_paused", "pool_id")
 
 
 POOLS, QUEUES = AskedOnce(_pools), AskedOnce(_queues)

@@ -55,8 +55,9 @@ _NAMES = (
     "topology_mode",
     "booked_in_id",
     "max_cost_steps",
+    "pool_choice",
 )
-_STRUCTURED = ("node_sizes", "gpu_models", "licences", "constraints", "exclude_nodes", "datasets")
+_PARSED = "node_sizes gpu_models licences constraints exclude_nodes datasets pool_choice".split()
 # Of those nobody asks for any more so many are kept, and as many as there are jobs.
 _SPARE_ASKS = 1000
 _ISOLATION_ROW = {"any": 0, "timeslice": 0} | {name: row for row, name in enumerate(ISOLATIONS)}
@@ -78,7 +79,7 @@ class Wishes:
 
     `licence_sets` and `data_sets` hold names; the rest is as the engine has it. `models` of a job
     are those it takes by now, in the order of preference. `priced`: elastic ones with a highest
-    price.
+    price. `choices`: by job the names of the pools that it chooses from.
     """
 
     cells: dict[str, dict[int, Any]] = field(default_factory=dict)
@@ -89,6 +90,7 @@ class Wishes:
     data_sets: _Sets = field(default_factory=_Sets)
     models: dict[int, int] = field(default_factory=dict)
     priced: set[int] = field(default_factory=set)
+    choices: dict[int, Sequence[str]] = field(default_factory=dict)
 
     def put(self, column: str, jobs: Sequence[int], value: Any) -> None:
         self.cells.setdefault(column, {}).update(dict.fromkeys(jobs, value))
@@ -199,7 +201,7 @@ def _told(row: Sequence[Any]) -> _Ask:
     """A row of the text as the driver would have it read."""
     job = dict(zip(_NAMES, row, strict=True))
     job["queued_at"] = datetime.fromtimestamp(seconds_of(job["queued_at"]), UTC)
-    for name in _STRUCTURED:
+    for name in _PARSED:
         if isinstance(job[name], str):
             # SQLite keeps what is structured as a text, which is one inside the text of the row.
             job[name] = json.loads(job[name])
@@ -262,6 +264,8 @@ def _read(wishes: Wishes, job: Mapping[str, Any], pks: Sequence[int]) -> None:
     ):
         if job[name]:
             wishes.put(column, pks, job[name])
+    if job["pool_choice"]:
+        wishes.choices.update(dict.fromkeys(pks, job["pool_choice"]))
     if _ISOLATION_ROW[job["isolation"]]:
         wishes.put("isolation", pks, _ISOLATION_ROW[job["isolation"]])
 

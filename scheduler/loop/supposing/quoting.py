@@ -6,9 +6,9 @@ that waits; of one that waits the last look has told the start. Nothing is writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from django.utils import timezone
@@ -27,6 +27,7 @@ from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.selectors.sharing.after import After, left_after, left_after_waiting
 from scheduler.services.holding.obstacles import Needed, open_tasks
 from scheduler.services.sharing.keeping.pledging import Worst
+from scheduler.services.submitting.columns import pools_of
 from scheduler.services.submitting.opening import Opening
 from scheduler.services.submitting.quotes import Estimate, Quote, check_only, preview_of
 from scheduler.spec import JobSpec
@@ -69,7 +70,40 @@ def quote_alone(*, actor: User, spec: JobSpec, template: int = 0) -> Quote:
 
 
 def _quoted(actor: User, spec: JobSpec, template: int, now: datetime) -> Quote:
+    """Of one with several pools in each of them: where it starts first, at most at the dearest."""
     opening = check_only(actor=actor, spec=spec, now=now)
+    if not spec.other_pools:
+        return _quoted_there(opening, template)
+    found = []
+    for name in pools_of(spec):
+        alone = spec.model_copy(update={"pool": name, "other_pools": ()})
+        there = check_only(actor=actor, spec=alone, now=now)
+        found.append(_quoted_there(there, template))
+    costs = [quote.worst_case_cost for quote in found]
+    most = None if None in costs else max(cost for cost in costs if cost is not None)
+    first = min(found, key=_start_of)
+    return replace(first, worst_case_cost=most, choice=_choice_words(found, first))
+
+
+def _start_of(quote: Quote) -> datetime:
+    """When it probably starts; of equal ones the first pool that is named counts."""
+    start_at = quote.estimate.start_p50_at if quote.estimate else None
+    return start_at or datetime.max.replace(tzinfo=UTC)
+
+
+def _choice_words(found: Sequence[Quote], first: Quote) -> str:
+    names, alike = [quote.pool for quote in found], {_start_of(quote) for quote in found}
+    words = f"It starts in the first of its pools that has room: {', '.join(names)}."
+    if first.estimate is None or first.estimate.start_p50_at is None:
+        return words
+    if first.estimate.starts_now:
+        return f"{words} Now that is {first.pool}."
+    soonest = "" if len(alike) == 1 else f" It is expected to start soonest in {first.pool}."
+    return words + soonest
+
+
+def _quoted_there(opening: Opening, template: int) -> Quote:
+    actor, spec, now = opening.target.actor, opening.spec, opening.target.now
     quote = preview_of(opening)
     run_p50_s, run_p90_s, basis = _run_times(actor, spec, template)
     start = _start(opening, now)

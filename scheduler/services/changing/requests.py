@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from accounts.statements import Asked, asked_together
 from scheduler import events
-from scheduler.models import Job, Queue
+from scheduler.models import Job, Pool, Queue
 from scheduler.selectors.machines.shapes import shape_reads
 from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.services.bookings.joining import resolve_booking
@@ -33,10 +34,10 @@ from scheduler.services.sharing.keeping.pledging import (
     pledge,
     pledging,
 )
-from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.columns import DEFAULT_POOL, columns_of, pools_of
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
 from scheduler.services.submitting.payable import refuse_unpayable
-from scheduler.services.submitting.targets import DEFAULT_POOL, Seen, resolve_target
+from scheduler.services.submitting.targets import Seen, in_other_pool, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier, WaitReason
 
@@ -48,7 +49,8 @@ _OF_GPUS = ("gpus_per_node", "gpu_model", "gpu_models", "fallback_after_s", "is_
 class Asks:
     """What a job is to ask for instead; None leaves it as it is.
 
-    `nodes` as people write it, 4 or 2..8; an empty `gpu_model` takes any.
+    `nodes` as people write it, 4 or 2..8; an empty `gpu_model` takes any; `pool` several with
+    commas, the most wanted first.
     """
 
     gpus_per_node: int | None = None
@@ -63,7 +65,7 @@ def request_for(job: Job, asks: Asks, *, now: datetime, sees_cost: bool = False)
     no amount of its highest price but to who `sees_cost`.
 
     What follows from one choice goes with it: another model is asked for in place of several in an
-    order, another number of nodes in place of certain numbers.
+    order, another number of nodes in place of certain numbers, another pool in place of several.
     """
     try:
         spec = parse_spec(_document(job, asks))
@@ -71,14 +73,17 @@ def request_for(job: Job, asks: Asks, *, now: datetime, sees_cost: bool = False)
         chosen = {name: columns[name] for name in _OF_GPUS}
         if asks.nodes is not None:
             chosen |= {name: columns[name] for name in _OF_NODES}
+        if asks.pool is not None:
+            chosen |= {"pool_choice": columns["pool_choice"]}
         queue = job.queue
         if any(getattr(job, name) != value for name, value in chosen.items()) or _moves(job, asks):
             queue = _checked(job, asks, spec, now, sees_cost)
             chosen |= {"pool": queue.pool} if _moves(job, asks) else {}
     except SpecInvalid as refused:
-        words = str(refused)
-        words += "" if words.endswith((".", "?")) else "."
-        raise Invalid(words, field=refused.problems[0].field) from None
+        # A change names all its pools in one field.
+        words, field = str(refused), refused.problems[0].field
+        words = words.replace("other_pools: ", "pool: ") + ("" if words[-1] in ".?" else ".")
+        raise Invalid(words, field="pool" if field == "other_pools" else field) from None
     changed = {name: value for name, value in chosen.items() if getattr(job, name) != value}
     if not changed:
         return {}
@@ -99,7 +104,14 @@ def refuse_started(job: Job) -> None:
 
 
 def _moves(job: Job, asks: Asks) -> bool:
-    return asks.pool is not None and asks.pool != job.pool.name
+    """Whether it is to wait in another pool: not where its own is among those it may choose."""
+    named = "" if asks.pool is None else asks.pool
+    return bool(named) and job.pool.name not in map(str.strip, named.split(","))
+
+
+def _chooses(asks: Asks, named: Collection[str]) -> bool:
+    """Whether it is to choose from one pool or several where it or they did not before."""
+    return asks.pool is not None and ("," in asks.pool or len(named) > 1)
 
 
 def _document(job: Job, asks: Asks) -> dict[str, Any]:
@@ -107,8 +119,9 @@ def _document(job: Job, asks: Asks) -> dict[str, Any]:
     document = JobSpec.model_validate(job.spec).document()
     document |= {"time_limit": job.time_limit_s, "tier": Tier(job.tier).name.lower()}
     # As it was submitted unless it moves: a template may lock the pool to none.
-    if _moves(job, asks) or (document["pool"] or DEFAULT_POOL) != job.pool.name:
-        document["pool"] = asks.pool if asks.pool is not None else job.pool.name
+    named = {document["pool"] or DEFAULT_POOL, *document["other_pools"]}
+    if _moves(job, asks) or job.pool.name not in named or _chooses(asks, named):
+        document |= {"pool": job.pool.name if asks.pool is None else asks.pool, "other_pools": []}
     if asks.gpus_per_node is not None:
         document["gpus_per_node"] = asks.gpus_per_node
     if asks.gpu_model is not None:
@@ -131,14 +144,26 @@ def _checked(job: Job, asks: Asks, spec: JobSpec, now: datetime, sees_cost: bool
     with asked_together(_reads(job, spec, there, now)):
         project, queue = resolve_target(job.owner, spec, now, seen)
         resolve_booking(job.owner, project, queue, spec, now=now)
-        if _moves(job, asks):
-            longest = longest_on_the_way(project.pk, project.team_id, queue.pool, now=now)
-            refuse_longer(longest, project, queue.pool, spec.time_limit)
+        _check_in(queue.pool, job, asks, spec, now, sees_cost)
         follow_template(job, spec, _asked(job, asks))
-        refuse_unpayable(spec, project, queue.pool, Dearest(now), job, says_amount=sees_cost)
+        for other in filter(None, map(seen.queue, pools_of(spec)[1:])):
+            try:
+                _check_in(other.pool, job, asks, spec, now, sees_cost)
+            except SpecInvalid as refused:
+                raise in_other_pool(other.pool, refused) from None
         if spec.gpus > job.gpus or _moves(job, asks) or asks.gpu_model is not None:
             refuse_blocked(project, asked_at_submit(now))
     return queue
+
+
+def _check_in(
+    pool: Pool, job: Job, asks: Asks, spec: JobSpec, now: datetime, sees_cost: bool
+) -> None:
+    """What a pool has to say to it; raises SpecInvalid."""
+    if _moves(job, asks) or (asks.pool is not None and spec.other_pools):
+        longest = longest_on_the_way(job.project_id, job.project.team_id, pool, now=now)
+        refuse_longer(longest, job.project, pool, spec.time_limit)
+    refuse_unpayable(spec, job.project, pool, Dearest(now), job, says_amount=sees_cost)
 
 
 def _reads(job: Job, spec: JobSpec, queue: Queue | None, now: datetime) -> list[Asked]:
@@ -151,6 +176,7 @@ def _asked(job: Job, asks: Asks) -> set[str]:
     """The fields that its template is asked about; a pool that it did not name is not one."""
     asked = {"gpus_per_node", "gpu_model", "gpu_models", "fallback_after"}
     asked |= {"nodes", "node_sizes"} if asks.nodes is not None else set()
+    asked |= {"other_pools"} if asks.pool is not None else set()
     return asked | ({"pool"} if _moves(job, asks) else set())
 
 
@@ -206,7 +232,8 @@ def request_words(job: Job) -> str:
     gpus = f"{job.gpus_per_node} GPU{'' if job.gpus_per_node == 1 else 's'}"
     each = " each" if job.nodes > 1 else ""
     of = f" of {models}" if job.gpus_per_node else ""
-    return f"{job.nodes_words} with {gpus}{each}{of} in pool {job.pool.name}"
+    pools = " or ".join(dict.fromkeys((job.pool.name, *(job.pool_choice or ()))))
+    return f"{job.nodes_words} with {gpus}{each}{of} in pool {pools}"
 
 
 def _commit_anew(job: Job, now: datetime) -> None:

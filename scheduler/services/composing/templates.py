@@ -17,7 +17,7 @@ from scheduler.models import Job, JobSet, JobTemplate, TemplateUse, TemplateVers
 from scheduler.selectors.composing.templates import version_of_job
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.jobs import NOTHING_TYPED, Submitted, submit_job
-from scheduler.services.submitting.targets import DEFAULT_POOL
+from scheduler.services.submitting.columns import DEFAULT_POOL
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.partial import completed, read_partial
 from scheduler.spec.rules import LOCKED, Rules, read_rules, rule_problems, written_rules

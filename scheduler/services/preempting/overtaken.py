@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A job's version when it has been submitted; one more once it is started.
 _UNTOUCHED = 1
-_ASKED_OTHERWISE = ("request_changed", "nodes_changed")
+_ASKED_OTHERWISE = ("request_changed", "nodes_changed", "moved_to_pool")
 
 
 class Overtaken(RuntimeError):

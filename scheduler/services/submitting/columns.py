@@ -26,7 +26,11 @@ _PLAIN: Mapping[str, Any] = {
     "datasets": None,
     "topology_level": "",
     "booking": "",
+    "pool_choice": None,
 }
+
+# Of a job that names none.
+DEFAULT_POOL = "default"
 
 
 def finish_columns(finish_by: datetime | None, policy: str, limit_s: int) -> dict[str, Any]:
@@ -35,9 +39,14 @@ def finish_columns(finish_by: datetime | None, policy: str, limit_s: int) -> dic
     return {"finish_by": finish_by, "start_by": start_by}
 
 
+def pools_of(spec: JobSpec) -> list[str]:
+    """The names of the pools that it may start in, the most wanted first."""
+    return list(dict.fromkeys((spec.pool or DEFAULT_POOL, *spec.other_pools)))
+
+
 def columns_of(spec: JobSpec) -> dict[str, Any]:
     """The fields of `Job` that follow from its spec alone; sizes in MiB, durations in seconds."""
-    topology = spec.topology
+    topology, pools = spec.topology, pools_of(spec)
     columns = {
         "name": spec.name,
         "spec": spec.document(),
@@ -61,6 +70,7 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "constraints": list(spec.constraints),
         "exclude_nodes": list(spec.exclude_nodes),
         "datasets": list(spec.datasets) or None,
+        "pool_choice": pools if len(pools) > 1 else None,
         "topology_level": topology.level,
         "topology_mode": topology.mode if topology.level else "",
         "time_limit_s": spec.time_limit,

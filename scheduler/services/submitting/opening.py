@@ -9,7 +9,7 @@ from typing import Any
 
 from accounts.models import Project, User
 from scheduler import events
-from scheduler.models import Booking, Budget, Job, JobEvent, JobSet, Queue, Session
+from scheduler.models import Booking, Budget, Job, JobEvent, JobSet, Pool, Queue, Session
 from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
@@ -20,15 +20,15 @@ from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.keeping.pledging import pledge_at_submit
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
-from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.columns import columns_of, pools_of
 from scheduler.services.submitting.groups import Members, after_group
 from scheduler.services.submitting.in_time import refuse_unfinishable
 from scheduler.services.submitting.longest import refuse_longer
 from scheduler.services.submitting.order import Order, resolve_order, write_waits
 from scheduler.services.submitting.payable import refuse_unpayable
 from scheduler.services.submitting.superseding import Newest, supersede
-from scheduler.services.submitting.targets import Seen
-from scheduler.spec import JobSpec
+from scheduler.services.submitting.targets import Seen, in_other_pool
+from scheduler.spec import JobSpec, SpecInvalid
 from scheduler.spec.order import AFTERCORR, of_task, write_range
 from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
 
@@ -91,10 +91,9 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     seen.once(refuse_blocked, target.project, budgets)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
     refuse_unfinishable(spec, target.now, booking.from_at if booking else None)
-    refuse_unpayable(spec, target.project, target.queue.pool, seen.dearest_at(target.now))
     seen.once(refuse_above_ceiling, target.project, spec.tier_number)
-    longest = seen.longest_in(target.project, target.queue.pool, target.now)
-    refuse_longer(longest, target.project, target.queue.pool, spec.time_limit)
+    _refuse_in_pool(spec, target.project, target.queue.pool, seen, target.now)
+    _refuse_in_others(spec, target.project, seen, target.now)
     if seen.has_cap(target.project):
         more = len(spec.array.indexes) if spec.array else 1
         going = len(members.leaving(spec.group_policy)) if members else 0
@@ -103,6 +102,22 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     target = replace(target, booking=booking)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
     return Opening(target, spec, order, obstacle, budgets, members)
+
+
+def _refuse_in_pool(spec: JobSpec, project: Project, pool: Pool, seen: Seen, now: datetime) -> None:
+    """Raises SpecInvalid where its highest price does not pay there, or its time limit is longer
+    than allowed."""
+    refuse_unpayable(spec, project, pool, seen.dearest_at(now))
+    refuse_longer(seen.longest_in(project, pool, now), project, pool, spec.time_limit)
+
+
+def _refuse_in_others(spec: JobSpec, project: Project, seen: Seen, now: datetime) -> None:
+    """The same for each of its pools but the first; the refusal names the pool."""
+    for queue in filter(None, map(seen.queue, pools_of(spec)[1:])):
+        try:
+            _refuse_in_pool(spec, project, queue.pool, seen, now)
+        except SpecInvalid as refused:
+            raise in_other_pool(queue.pool, refused) from None
 
 
 def _members_of(target: Target, spec: JobSpec, seen: Seen) -> Members | None:

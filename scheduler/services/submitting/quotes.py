@@ -69,7 +69,8 @@ class Quote:
     `scheduler.loop.supposing.quoting` adds: after this job, at its worst. `finish`: how it stands
     to the moment by which it has to be finished, None without one, and `remedies` what would help.
     `highest`: for how long its highest price is enough, empty without one. `group`: what its submit
-    does to others of its group, empty for nothing.
+    does to others of its group, empty for nothing. `choice`: of one with several pools to choose
+    from where it starts, for this quote is of that pool; `worst_case_cost` is that of the dearest.
     """
 
     pool: str
@@ -89,6 +90,7 @@ class Quote:
     remedies: tuple[Remedy, ...] = ()
     highest: str = ""
     group: str = ""
+    choice: str = ""
 
 
 def check_only(*, actor: User, spec: JobSpec, now: datetime) -> Opening:

@@ -22,6 +22,7 @@ from scheduler.services.prices.highest import Dearest
 from scheduler.services.secrets import secret_problems
 from scheduler.services.sharing.alerts import asked_at_submit
 from scheduler.services.sharing.waiting_room import capped_on_the_way
+from scheduler.services.submitting.columns import DEFAULT_POOL, pools_of
 from scheduler.services.submitting.longest import longest_on_the_way
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.values import WHOLE_MILLI, format_milli
@@ -29,7 +30,6 @@ from scheduler.spec.values import WHOLE_MILLI, format_milli
 if TYPE_CHECKING:
     from scheduler.services.submitting.groups import Members
 
-DEFAULT_POOL = "default"
 FARTHEST_BEGIN = timedelta(days=366)
 
 
@@ -132,9 +132,26 @@ def resolve_target(
         problems.append(SpecProblem("pool", f"there is no pool {name}"))
     else:
         problems += _misfits(spec, queue, seen.shape(queue.pool, spec.gpu_model, spec.gpu_milli))
+    for other in pools_of(spec)[1:]:
+        problems += _misfits_in(spec, other, seen)
     if problems or project is None or queue is None:
         raise SpecInvalid(problems)
     return project, queue
+
+
+def _misfits_in(spec: JobSpec, name: str, seen: Seen) -> list[SpecProblem]:
+    """What keeps it from ever starting in another pool that it chooses from."""
+    queue = seen.queue(name)
+    if queue is None:
+        return [SpecProblem("other_pools", f"there is no pool {name}")]
+    found = _misfits(spec, queue, seen.shape(queue.pool, spec.gpu_model, spec.gpu_milli))
+    return [*in_other_pool(queue.pool, SpecInvalid(found)).problems] if found else []
+
+
+def in_other_pool(pool: Pool, refused: SpecInvalid) -> SpecInvalid:
+    """What is wrong with a job where it may also start, as problems of that choice."""
+    words = (f"{one.field} {one.message}" for one in refused.problems)
+    return SpecInvalid([SpecProblem("other_pools", f"in pool {pool.name}: {w}") for w in words])
 
 
 def _unlicensed(spec: JobSpec) -> list[SpecProblem]:

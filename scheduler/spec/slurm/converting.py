@@ -86,7 +86,7 @@ def convert(
     remarks = [_remark(one, sheet) for one in given]
     remarks += _settle(sheet, models)
     remarks += _words_of(body)
-    document = sheet.document
+    document = {name: value for name, value in sheet.document.items() if value != []}
     if any(line.strip() and not line.lstrip().startswith("#") for line in body.splitlines()):
         document["script"] = body
     document.setdefault("name", "job")

@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduler.spec import units
+from scheduler.spec.parts import MOST_OTHER_POOLS
 from scheduler.spec.slurm import figures, mails, moments
 from scheduler.spec.values import format_moment
 
 _TIERS = ("exploratory", "normal", "urgent", "production")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
-_PROJECT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
+_PROJECT = re.compile(f"{_SLUG.pattern}/{_SLUG.pattern}", re.ASCII)
 _SIGNAL = re.compile(r"(?:[BR]:)*(?:SIG)?([A-Za-z0-9]{1,8})(?:@(\d{1,6}))?", re.ASCII)
 _SIGNALS = {"1": "HUP", "2": "INT", "3": "QUIT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _DEPENDENCY = re.compile(
@@ -75,11 +76,13 @@ def _account(sheet: Sheet, value: str) -> str:
 
 
 def _partition(sheet: Sheet, value: str) -> str:
-    first, *others = value.lower().replace("_", "-").split(",")
-    if not _SLUG.fullmatch(first):
+    named = [one.strip() for one in value.lower().replace("_", "-").split(",")]
+    if not all(map(_SLUG.fullmatch, named)):
         raise ValueError("cannot be the name of a pool; choose a pool")
-    sheet.document["pool"] = first
-    return "a job waits for one pool; the first is taken" if others else ""
+    first, *others = dict.fromkeys(named)
+    kept, more = others[:MOST_OTHER_POOLS], others[MOST_OTHER_POOLS:]
+    sheet.document |= {"pool": first, "other_pools": kept}
+    return f"a job chooses from {1 + len(kept)} pools at most; the first are taken" if more else ""
 
 
 def _qos(sheet: Sheet, value: str) -> str:
