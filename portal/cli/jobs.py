@@ -193,6 +193,8 @@ def _print_answer(answer: dict[str, Any]) -> None:
     for option in answer["options"]:
         when = "now" if option["starts_now"] else f"in {span(option['wait_s'])}"
         print_line(f"{option['words']}: {when}")
+    for one in answer.get("also", ()):
+        print_line(f"In pool {one['pool']}: {one['sentence']}")
     heads = ("CHECK", "OK", "NEEDS", "THERE")
     rows = [
         [check["reason"], "yes" if check["is_ok"] else "no", check["need"], check["have"]]

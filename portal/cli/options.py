@@ -16,7 +16,12 @@ class What:
 
     project: Annotated[str, typer.Option("--project", "-p", help="team/project that pays.")] = ""
     name: Annotated[str, typer.Option(help="What to call it.")] = ""
-    pool: Annotated[str, typer.Option(help="Which pool.")] = ""
+    pool: Annotated[
+        str, typer.Option(help="Which pool; with commas several, the most wanted first.")
+    ] = ""
+    other_pools: Annotated[
+        str, typer.Option(help="Where it may start instead, if it starts there sooner: a100,v100.")
+    ] = ""
     tier: Annotated[str, typer.Option(help="exploratory, normal, urgent or production.")] = ""
     template: Annotated[
         str, typer.Option("--template", "-t", help="Start from it: vision-ddp, or vision-ddp@3.")

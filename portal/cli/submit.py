@@ -65,7 +65,7 @@ def held_by(api: Api, template: str) -> Collection[str]:
 
 # Options whose name is that of the field.
 _SAME = (
-    "project", "name", "pool", "tier", "nodes", "node_sizes", "gpu_milli", "gpu_memory",
+    "project", "name", "tier", "nodes", "node_sizes", "gpu_milli", "gpu_memory",
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "topology",
     "array", "booking", "preemptible", "min_runtime", "max_cost", "processes", "retries",
@@ -77,8 +77,14 @@ _SAME = (
 def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options by the names of the spec's fields; empty ones were not given."""
     code = {name: given[name] for name in ("folder", "git_url", "git_ref") if given[name]}
+    pool, others = given["pool"], given["other_pools"]
+    if not others:
+        # In place of those that a template or a file names.
+        pool, _, others = pool.partition(",")
     return {
         **{name: given[name] for name in _SAME},
+        "pool": pool,
+        "other_pools": others,
         "gpus_per_node": given["gpus"],
         "time_limit": given["time"],
         "depends_on": [
@@ -137,7 +143,7 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     _show_finish(quote_)
     cost = _price(quote_, quote_["worst_case_cost"])
     print_line(f"At most it costs {cost}, if it runs until its time limit.")
-    for said in (quote_.get("highest"), quote_.get("group")):
+    for said in (quote_.get("choice"), quote_.get("highest"), quote_.get("group")):
         if said:
             print_line(said)
     if quote_["unit_price"] is not None:

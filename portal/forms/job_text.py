@@ -24,12 +24,13 @@ GROUPED: Mapping[str, Mapping[str, str]] = {
     "session": {"app": "session_app", "idle_stop": "session_idle"},
 }
 PLAIN = (
-    "name", "description", "project", "pool", "tier", "nodes", "node_sizes", "gpus_per_node",
-    "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after", "isolation", "cpus",
-    "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "time_limit",
-    "max_cost", "begin", "finish_by", "finish_by_policy", "depends_on", "group", "group_policy",
-    "booking", "preemptible", "min_runtime", "command", "script", "processes", "working_dir",
-    "checkpoint_dir", "retries", "retry_rules", "notify", "secrets", "disconnect_grace",
+    "name", "description", "project", "pool", "other_pools", "tier", "nodes", "node_sizes",
+    "gpus_per_node", "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after",
+    "isolation", "cpus", "memory", "scratch", "licences", "constraints", "exclude_nodes",
+    "datasets", "time_limit", "max_cost", "begin", "finish_by", "finish_by_policy", "depends_on",
+    "group", "group_policy", "booking", "preemptible", "min_runtime", "command", "script",
+    "processes", "working_dir", "checkpoint_dir", "retries", "retry_rules", "notify", "secrets",
+    "disconnect_grace",
 )  # fmt: skip
 SWITCHES = ("hold", "share_cards", "exclusive")
 PAIRS = ("env", "labels")

@@ -106,6 +106,7 @@ class JobForm(forms.Form):
     cpus = _number("CPUs per node", required=True)
     memory = _text("Memory per node", "Like 16GiB.", required=True)
     pool = forms.ChoiceField(label="Pool", choices=(), required=False)
+    other_pools = _text("Also in", "Other pools, if it starts there sooner; the best first.")
     tier = forms.ChoiceField(label="Tier", choices=TIERS)
     time_limit = _text("Time limit", "Like 90m, 2h or 1d12h.", required=True)
     max_cost = _text(

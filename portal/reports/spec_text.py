@@ -66,6 +66,7 @@ def _written(shown: Mapping[str, Any]) -> str:
 # Said by an option only where they differ from what the spec or the template has.
 _OPTIONS = (
     ("pool", "--pool"),
+    ("other_pools", "--other-pools"),
     ("tier", "--tier"),
     ("node_sizes", "--node-sizes"),
     ("gpu_milli", "--gpu-part"),

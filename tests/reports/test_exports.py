@@ -164,7 +164,8 @@ def test_the_command_line_says_what_differs_from_the_defaults():
 # What a template says, each with another value than a job has by itself.
 _HELD = {
     "tier": "urgent", "preemptible": False, "pool": "big", "booking": "exam", "min_runtime": "10m",
-    "begin": "2099-01-01T00:00Z", "array": "0-9%2", "nodes": "2..8", "node_sizes": [2, 8],
+    "other_pools": ["b", "c"], "begin": "2099-01-01T00:00Z", "array": "0-9%2",
+    "nodes": "2..8", "node_sizes": [2, 8],
     "gpus_per_node": 8, "gpu_memory": "40GB", "gpu_models": ["A", "B"], "fallback_after": "1h",
     "share_cards": True, "exclusive": True, "cpus": 8, "memory": "64GiB", "scratch": "1GiB",
     "licences": {"solver": 2}, "constraints": ["network=ib"], "exclude_nodes": ["n1"],

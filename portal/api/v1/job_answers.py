@@ -59,6 +59,13 @@ class OptionShape(serializers.Serializer[Any]):
     fix = serializers.ListField(child=serializers.CharField())
 
 
+class AlsoShape(serializers.Serializer[Any]):
+    """Why it waits for another pool that it chooses from."""
+
+    pool = serializers.CharField()
+    sentence = serializers.CharField()
+
+
 class AnswerShape(serializers.Serializer[Any]):
     """What the scheduler says at `asked_at`. `start_at`: the p50 forecast as the job is."""
 
@@ -68,6 +75,7 @@ class AnswerShape(serializers.Serializer[Any]):
     checks = CheckShape(many=True)
     holders = HolderShape(many=True)
     other_holders = serializers.IntegerField()
+    also = AlsoShape(many=True)
     options = OptionShape(many=True)
 
 

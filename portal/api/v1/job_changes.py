@@ -25,11 +25,11 @@ from scheduler.states import FinishPolicy
 class ChangeBody(serializers.Serializer[Any]):
     """`time_limit` like 6h or a count of seconds, from the start of an attempt; `nodes`, the most
     of an elastic job, which goes on with those if it has more. While it waits also `tier`, `nodes`
-    as any number or as a range like 2..8, `gpus_per_node`, `gpu_model` (empty: any) and `pool`; it
-    keeps its age then. `finish_by`: the moment by which it has to be finished, as in a spec, +6h
-    from now, or none; `finish_by_policy`: keep or cancel; of a running job only what gives it more
-    time. `max_cost`: what all its attempts together may cost, or none. `dry_run`: change nothing,
-    only say what it would mean."""
+    as any number or as a range like 2..8, `gpus_per_node`, `gpu_model` (empty: any) and `pool`, of
+    several with commas the most wanted first; it keeps its age then. `finish_by`: the moment by
+    which it has to be finished, as in a spec, +6h from now, or none; `finish_by_policy`: keep or
+    cancel; of a running job only what gives it more time. `max_cost`: what all its attempts
+    together may cost, or none. `dry_run`: change nothing, only say what it would mean."""
 
     time_limit = Spelled(required=False, max_length=40)
     tier = serializers.ChoiceField(sorted(TIERS), required=False)
@@ -38,7 +38,7 @@ class ChangeBody(serializers.Serializer[Any]):
         required=False, min_value=0, max_value=MAX_GPUS_PER_NODE
     )
     gpu_model = serializers.CharField(required=False, allow_blank=True, max_length=96)
-    pool = serializers.CharField(required=False, max_length=63)
+    pool = serializers.CharField(required=False, max_length=600)
     finish_by = serializers.CharField(required=False, allow_blank=True, max_length=40)
     finish_by_policy = serializers.ChoiceField(list(FinishPolicy), required=False)
     max_cost = Spelled(required=False, max_length=32)

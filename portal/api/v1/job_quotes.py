@@ -90,7 +90,8 @@ class QuoteShape(serializers.Serializer[Any]):
     `unit_price` and costs are null where no price is set. `finish` is null for a job without a
     moment to be finished by; `remedies` say what would help where it is unlikely or impossible.
     `highest`: for how long its `max_cost` is enough, empty without one. `group`: what its submit
-    does to the others of its group, empty for nothing.
+    does to the others of its group, empty for nothing. `choice`: of one with several pools where it
+    starts; the quote is of that pool, `worst_case_cost` that of the dearest.
     """
 
     spec = serializers.DictField()
@@ -111,6 +112,7 @@ class QuoteShape(serializers.Serializer[Any]):
     remedies = RemedyShape(many=True)
     highest = serializers.CharField(allow_blank=True)
     group = serializers.CharField(allow_blank=True)
+    choice = serializers.CharField(allow_blank=True)
 
 
 def document_of(sent: Any) -> Mapping[str, Any]:

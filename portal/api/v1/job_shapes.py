@@ -155,11 +155,12 @@ class JobDetail(JobRow):
     """One job. `spec` is null for those who may not read inside; `actions` is what you may do.
     `finish`: of one that waits and has a moment to be finished by, else null. `max_cost`: what all
     its attempts together may cost, null for none and for those who may not see costs; `paid_until`:
-    when it ends for that, of one that runs."""
+    when it ends for that, of one that runs. `pool_choice`: the pools that it chooses from."""
 
     cpus = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
     time_limit_s = serializers.IntegerField()
+    pool_choice = serializers.ListField(child=serializers.CharField())
     max_cost = serializers.CharField(allow_null=True)
     paid_until = serializers.DateTimeField(allow_null=True)
     retries = serializers.IntegerField()
@@ -272,6 +273,7 @@ def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
         "cpus": job.cpus,
         "memory_mib": job.memory_mib,
         "time_limit_s": job.time_limit_s,
+        "pool_choice": job.pool_choice or [],
         **_show_price(viewer, job),
         "retries": job.retries,
         "retries_used": job.user_retries_used,

@@ -31,7 +31,7 @@ def change(
     gpu_model: Annotated[
         str | None, typer.Option(help="Of a job that waits; any for whatever comes.")
     ] = None,
-    pool: Annotated[str, typer.Option(help="Of a job that waits.")] = "",
+    pool: Annotated[str, typer.Option(help="Of a job that waits, or pools: best,next.")] = "",
     finish_by: Annotated[
         str,
         typer.Option(help="Has to be finished by: 2026-12-31T08:00Z, +6h from now, or none."),

@@ -3,7 +3,7 @@ others, then the button."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -135,7 +135,7 @@ def _as_shown(job: Job) -> dict[str, str]:
         "nodes": _nodes_of(job) if job.state in WAITING_JOB_STATES else str(job.nodes),
         "gpus_per_node": str(job.gpus_per_node),
         "gpu_model": job.gpu_model,
-        "pool": job.pool.name,
+        "pool": ",".join(job.pool_choice or [job.pool.name]),
         "finish_by": format_moment(job.finish_by) if job.finish_by else "",
         "finish_by_policy": job.finish_policy or FinishPolicy.KEEP,
         "max_cost": format_price(job.max_cost) if job.max_cost else "",
@@ -147,6 +147,11 @@ def _comparable(job: Job, shown: Mapping[str, str], as_is: Mapping[str, str]) ->
     that."""
     has_started = job.state not in WAITING_JOB_STATES and ".." in shown.get("nodes", "")
     return {name: text for name, text in as_is.items() if not (has_started and name == "nodes")}
+
+
+def _pools(as_is: str, names: Collection[str]) -> list[str]:
+    """What can be chosen: the pool or pools of a job first where it has several, else by name."""
+    return [as_is, *sorted(names)] if "," in as_is else sorted({*names, as_is})
 
 
 def _fields(
@@ -175,7 +180,7 @@ def _fields(
         "finish_policies": FINISH_POLICIES,
         "max_cost": asked.get("max_cost", as_is.get("max_cost", "")),
         "currency": load_conf().currency,
-        "pools": sorted({summary.pool.name for summary in pools} | {job.pool.name}),
+        "pools": _pools(as_is["pool"], {summary.pool.name for summary in pools}),
     }
 
 
