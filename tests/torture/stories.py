@@ -18,6 +18,9 @@ def log_bytes(job, fence, rank, count):
     return "".join(f"{line_of(job, fence, rank, n)}\n" for n in range(1, count + 1)).encode()
 
 
+BEGAN = {"kind": "fault", "at": 90.0, "until": None}
+
+
 class Story:
     """One job with a first attempt that was lost and a second one that succeeded."""
 
@@ -33,14 +36,7 @@ class Story:
             {"kind": "listed", "at": 300.0},
             {"kind": "quiet", "at": 300.0, "shows": [[1, "succeeded"]]},
             {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
-            {
-                "kind": "fault",
-                "at": 90.0,
-                "until": None,
-                "name": "hostile-deaf",
-                "number": 16,
-                "target": "k1",
-            },
+            {**BEGAN, "name": "hostile-deaf", "number": 16, "target": "k1"},
             {"kind": "heard", "node": "n1", "times": [[100, 100.5], [101, 101.5], [104, 130.0]]},
             {
                 "kind": "restored",
