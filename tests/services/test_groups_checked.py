@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -15,7 +17,7 @@ from tests.scenes import at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 LATER = at(600)
-WAITS = {"state": "queued", "ended_at": None, "end_reason": "", "end_facts": {}}
+WAITS: dict[str, Any] = {"state": "queued", "ended_at": None, "end_reason": "", "end_facts": {}}
 
 
 @pytest.fixture

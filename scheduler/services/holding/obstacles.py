@@ -92,8 +92,9 @@ def dependency_obstacle(
     told: dict[str, object] = {"jobs": ", ".join(words), "numbers": [one.job for one in missing]}
     if open_sets:
         told["sets"] = [one.job_set for one in open_sets]
-    if group := next((one.group for one in (*missing, *open_sets) if one.group), ""):
-        told["group"] = group
+    groups = [one.group for one in missing] + [one.group for one in open_sets]
+    if any(groups):
+        told["group"] = max(groups)
     return Obstacle(WaitReason.DEPENDENCY_WAIT, told)
 
 
