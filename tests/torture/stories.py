@@ -58,8 +58,7 @@ class Story:
             *told_of_schedules(),
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
-        self.tables = {**self.work(), **self.figures(), **self.planned(), **asked()}
-        self.tables |= repeated()
+        self.tables = self.work() | self.figures() | self.planned() | asked() | repeated()
         self.rules = {
             "needle": NEEDLE,
             "ended_at": 400.0,

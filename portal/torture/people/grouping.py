@@ -27,4 +27,4 @@ class Groupers:
         self.diary.note("grouped", key=key, group=sent["group"], policy=sent["group_policy"])
         with suppress(ValueError):
             self.door.submit(key, sent)
-        self.over.wait(own.choice((0.0, 1.0, 4.0)))
+        self.over.wait(own.choice((0.0, 3.0, 8.0)))
