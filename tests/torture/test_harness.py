@@ -256,7 +256,7 @@ def test_who_was_hit_least_comes_first(tmp_path):
 
 
 def test_while_kinds_are_behind_pauses_are_shorter():
-    """Eight times in ten minutes on a slow machine too; without that wish they stay as they are."""
+    """Eight times in ten minutes is wanted of each; without that wish they stay as they are."""
     hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=threading.Event()))
     usual_s = 1.5 * 0.6 * storm.AT_ONCE
     made = storm.Storm(hand, cast(Diary, None), ("often", "seldom"), 0.6, every_s=60.0)

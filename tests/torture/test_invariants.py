@@ -248,13 +248,6 @@ def test_every_invariant_has_its_breach():
     )
 
 
-def test_of_a_late_cancel_is_told_what_became_of_its_attempts():
-    story = Story()
-    cancel_took_long(story)
-    (words,) = check_all(story.evidence())["I16"].breaks
-    assert "attempt 11 " in words and "node_lost; attempt 12 " in words, words
-
-
 def test_a_session_that_rested_is_done_without_an_exit():
     story = Story()
     story.row("attempt", 12)["end_reason"] = "session_idle"

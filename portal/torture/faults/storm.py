@@ -32,7 +32,7 @@ class Storm:
 
     Threads meet as the machine has it, so none draws from another one's dice: the bags, each
     thread's pauses and each strike of a kind have dice of their own, all from the hand's.
-    `every_s`: so often at least each kind has to hit, on a slow machine too; 0: as it comes.
+    `every_s`: so often at least each kind should hit; 0: as it comes.
     """
 
     def __init__(

@@ -87,11 +87,13 @@ def everything_ends(evidence: Evidence) -> Iterator[str]:
 
 
 def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
-    """I16: a cancel that was acknowledged ends the job and its programs in grace and 90 s."""
+    """I16: a cancel that was acknowledged ends the job and its programs in grace and 90 s; where a
+    node was not heard any more, once that was given up."""
     # Only cancels count as looked at.
     yield from filter(None, what_is_over_holds_nothing(evidence))
     patience_s = evidence.rules.get("stop_within_s", _PATIENCE_S)
     jobs, attempts = evidence.by_id("job"), evidence.grouped("attempt", "job_id")
+    ranks = evidence.grouped("placement", "attempt_id")
     exits: dict[int, float] = {}
     for said in evidence.told("exit"):
         exits[said["job"]] = max(exits.get(said["job"], 0.0), said["at"])
@@ -104,10 +106,17 @@ def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
         ended_at = evidence.real(job["ended_at"]) if job["ended_at"] else cancel["at"]
         # What the server believes to be over, its programs tell themselves.
         ended_at = max(ended_at, exits.get(job["id"], 0.0))
-        words = _uncancelled(job, assigned, cancel["at"], ended_at, patience_s)
+        later = [one for one in mine if evidence.real(one["ended_at"] or 0.0) > cancel["at"]]
+        given_up = [r for one in later for r in ranks.get(one["id"], []) if _is_lost(r)]
+        within_s = patience_s + (evidence.rules["lost_after_s"] if given_up else 0.0)
+        words = _uncancelled(job, assigned, cancel["at"], ended_at, within_s)
         yield f"{words} ({_course(mine)})" if words else ""
     for left in evidence.told("left"):
         yield f"{left['what']} is still held by a process"
+
+
+def _is_lost(rank: Row) -> bool:
+    return bool(rank["end_reason"] == "node_lost")
 
 
 def _course(attempts: list[Row]) -> str:

@@ -20,6 +20,7 @@ from scheduler.states import FINAL_JOB_STATES, JobState
 
 _OWNER = "alice"
 _NEXT_S = 45.0
+_ENDING = frozenset({*FINAL_JOB_STATES, JobState.STOPPING})
 # Below what people may set: of a run of minutes a window of ten would be all.
 _RULE = """INSERT INTO scheduler_idlerule (project_id, is_on, below_percent, first_minutes,
 warn_minutes, act, act_minutes, keep_hours, version, set_at)
@@ -74,9 +75,18 @@ class Askers:
                     with self.door.api(_OWNER) as api:
                         was_resumed = api.post(f"/jobs/{jobs[0]}/resume/").status_code == 200
         else:
-            with suppress(httpx.HTTPError, IndexError):
-                self.door.cancel(jobs[0])
+            self._give_up(jobs)
         self.over.wait(_NEXT_S)
+
+    def _give_up(self, jobs: list[int]) -> None:
+        """Cancel it, also where the portal is away for a while."""
+        until = time.monotonic() + RESTS_S
+        while jobs and time.monotonic() < until:
+            with suppress(httpx.HTTPError, ValueError):
+                if self._state(jobs[0]) in _ENDING:
+                    return
+                self.door.cancel(jobs[0])
+            time.sleep(1.0)
 
     def _state(self, job: int) -> str:
         with self.door.api(_OWNER) as api:
