@@ -54,6 +54,6 @@ def test_who_rests_is_cancelled_however_long_the_portal_is_away(monkeypatch):
     door = SimpleNamespace(cancel=away)
     askers = Askers(*cast(Any, (None, None, None, door)), threading.Event())
     states = ["running"] * 4 + ["stopping"]
-    askers._state = lambda job: states[len(calls)]  # type: ignore[method-assign]
+    askers._state = lambda job: states[len(calls)]
     askers._give_up([7])
     assert calls == [7] * 4
