@@ -73,7 +73,8 @@ _OPERATING = Budget(200, 8, 30)
 BUDGETS: Mapping[str, Budget] = {
     "home": _HOME,
     "search": _PALETTE,
-    "notifications:list": _INBOX,
+    # One more for who has statements of the books among it.
+    "notifications:list": Budget(_INBOX.ms, 5, _INBOX.kib),
     # Which of what is muted may still be seen, and is named.
     "notification_settings": Budget(_SETTINGS.ms, 6, _SETTINGS.kib),
     "notification_hours": _SETTINGS,

@@ -23,7 +23,7 @@ from scheduler.models import (
 )
 from scheduler.selectors.people.watchers import may_see_jobs_of
 from scheduler.selectors.requesting.lists import sees_all
-from scheduler.selectors.requesting.parties import Parties, may_end, parties_named
+from scheduler.selectors.requesting.parties import Parties, may_end
 
 # Whether a person may see a thing, and whether they may read what is said of it.
 Sight = Callable[[User], tuple[bool, bool]]
@@ -36,13 +36,13 @@ _DECIDED = -1
 def is_asked_about(subject: str) -> bool:
     """Whether everybody may not see it anyway."""
     word = _word_of(subject)
-    return word in _CLUSTER or word in _TOGETHER or word in _APART
+    return word in _CLUSTER or word in _TOGETHER or word == "statement"
 
 
 def things_of(subjects: Collection[str], people: Collection[int]) -> dict[str, Sight]:
     """What these people may see of each of these subjects; of words that nobody asks about,
-    nothing. One statement for jobs, arrays, schedules, budgets and requests together, one for
-    statements and three for proposals to cancel many jobs, where they are among them."""
+    nothing. One statement for jobs, arrays, schedules, budgets, requests and proposals to cancel
+    many jobs together, and one for statements where they are among them."""
     numbers: dict[str, set[int]] = {}
     found: dict[str, Sight] = {}
     for subject in filter(is_asked_about, subjects):
@@ -54,10 +54,9 @@ def things_of(subjects: Collection[str], people: Collection[int]) -> dict[str, S
         if number.isdecimal():
             numbers.setdefault(word, set()).add(int(number))
     found |= _together({word: some for word, some in numbers.items() if word in _TOGETHER}, people)
-    for word, read in _APART.items():
-        if word in numbers:
-            sights = read(numbers[word])
-            found |= {f"{word}:{number}": sight for number, sight in sights.items()}
+    if "statement" in numbers:
+        sights = _statements(numbers["statement"])
+        found |= {f"statement:{number}": sight for number, sight in sights.items()}
     return found
 
 
@@ -86,11 +85,14 @@ def _together(numbers: Mapping[str, set[int]], people: Collection[int]) -> dict[
     rows = list(parts[0].union(*parts[1:]) if parts[1:] else parts[0])
     deciders = {(row[0], row[1]) for row in rows if row[-1] == _DECIDED}
     found: dict[str, Sight] = {}
+    # A proposal has a row for each owner and project among the jobs that it names.
+    facts_of: dict[tuple[int, int], list[list[Any]]] = {}
     for number, *facts, place in rows:
-        if place == _DECIDED:
-            continue
+        if place != _DECIDED:
+            facts_of.setdefault((place, number), []).append(facts)
+    for (place, number), several in facts_of.items():
         word = _WORDS[place]
-        sight = partial(_TOGETHER[word].sight, facts)
+        sight = partial(_TOGETHER[word].sight, several if word == "bulk_cancel" else several[0])
         found[f"{word}:{number}"] = (
             partial(_or_decided, sight, number, deciders) if word == "request" else sight
         )
@@ -98,14 +100,14 @@ def _together(numbers: Mapping[str, set[int]], people: Collection[int]) -> dict[
 
 
 def _rows(rows: QuerySet[Any], place: int, *columns: str) -> QuerySet[Any, Any]:
-    """Four numbers and the place of the word: statements that are united have as many columns."""
-    lacking = {f"lacking_{n}": _NOTHING for n in range(len(columns), 4)}
+    """Five numbers and the place of the word: statements that are united have as many columns."""
+    lacking = {f"lacking_{n}": _NOTHING for n in range(len(columns), 5)}
     more = {**lacking, "place_": Value(place, _NUMBER)}
-    return rows.order_by().annotate(**more).values_list(*columns, *more)
+    return rows.order_by().annotate(**more).values_list(*columns, *more).distinct()
 
 
 def _in_project(facts: list[int], person: User) -> tuple[bool, bool]:
-    number, team, owner = facts
+    number, team, owner, *_ = facts
     project = Project(pk=number, team_id=team)
     is_read = person.pk == owner or can(person, "read_log", project)
     return may_see_jobs_of(person, project), is_read
@@ -148,14 +150,14 @@ def _statement(account: str, person: User) -> tuple[bool, bool]:
     return is_theirs or can(person, "read_books", None), True
 
 
-def _cancels(numbers: set[int]) -> Mapping[int, Sight]:
-    rows = list(BulkCancel.objects.filter(pk__in=numbers).order_by())
-    parties = parties_named(rows)
-    return {one.pk: partial(_cancel, one.proposed_by_id, parties[one.pk]) for one in rows}
-
-
-def _cancel(proposed_by: int, parties: Parties, person: User) -> tuple[bool, bool]:
-    return person.pk == proposed_by or may_end(person, parties), True
+def _cancel(named: list[list[int | None]], person: User) -> tuple[bool, bool]:
+    """Who proposed it, and who might end all that it names."""
+    parties: Parties = frozenset(
+        (owner, Project(pk=project, team_id=team))
+        for _, owner, project, team in named
+        if owner and project and team
+    )
+    return person.pk == named[0][0] or may_end(person, parties), True
 
 
 class _Word(NamedTuple):
@@ -166,6 +168,7 @@ class _Word(NamedTuple):
     sight: Callable[[list[Any], User], tuple[bool, bool]]
 
 
+_OF_JOBS = ("jobs__owner_id", "jobs__project_id", "jobs__project__team_id")
 _OF_PROJECT = ("pk", "project_id", "project__team_id", "owner_id")
 _TOGETHER: Mapping[str, _Word] = {
     "job": _Word(Job, _OF_PROJECT, _in_project),
@@ -173,11 +176,8 @@ _TOGETHER: Mapping[str, _Word] = {
     "schedule": _Word(JobSchedule, _OF_PROJECT, _in_project),
     "budget": _Word(Budget, ("pk", "account__team_id", "account__project__team_id"), _budget),
     "request": _Word(QuotaRequest, ("pk", "team_id", "asked_by_id", "assigned_to_id"), _request),
+    "bulk_cancel": _Word(BulkCancel, ("pk", "proposed_by_id", *_OF_JOBS), _cancel),
 }
 _WORDS = tuple(_TOGETHER)
 _PLACES = {word: place for place, word in enumerate(_WORDS)}
-_APART: Mapping[str, Callable[[set[int]], Mapping[int, Sight]]] = {
-    "statement": _statements,
-    "bulk_cancel": _cancels,
-}
 _CLUSTER = {"node": "operate", "invariants": "operate", "month": "keep_books"}
