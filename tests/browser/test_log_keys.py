@@ -77,7 +77,7 @@ def test_a_log_is_followed_searched_linked_and_left(job, visit):
         if page.evaluate("!document.activeElement.closest('.lines')"):
             break
     expect(page.locator(".lines :focus")).to_have_count(0)
-    press(page.get_by_role("link", name="Log", exact=True), "Shift+Tab")
+    press(page.get_by_role("link", name="Find warnings"), "Shift+Tab")
     expect(lines).to_be_focused()
     # And the link leads whoever opens it to that line, which is read from there on.
     page.goto(link)
