@@ -27,14 +27,14 @@ SHOWN_ELSEWHERE = {
     "forms": "big blk c2 c4 c6 mono remarks sum",
     "log": "at beside by2 by3 by4 col dur fold gaps hit l2 le lg no-lines note-line plain ranked "
     "ranks timed",
-    "pages": "al fig fix hair hero k-alloc k-util map na no racks shapelayer when wind",
+    "pages": "al fix hair k-alloc k-util map na no shapelayer when",
     "palette": "finds grow",
     "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
     "shell-head shell-keys shell-out shell-page shell-screen shell-view",
     "shell": "bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
     "who",
-    "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fig fix hero hide-m lists na noprint "
-    "only-s plain racks ranks scope second shell-page split stick tick",
+    "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fix hide-m lists na noprint "
+    "only-s plain ranks scope second shell-page split stick tick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
     "f7 f8 hi inv js key lbl need prog rule w50 w90 win wl",
     "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "
