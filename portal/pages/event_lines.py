@@ -103,6 +103,8 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
         detail = end_sentence(reason, {"who": who or "Trainyard", **facts})
     elif event.kind == "idle_warned":
         detail = _warned(facts)
+    elif event.kind == "moved_to_pool":
+        detail = f"from {facts.get('from')} to {facts.get('to')}"
     else:
         detail = ", ".join(
             size_bytes(value) if key == "bytes" else f"{key.replace('_', ' ')}: {value}"

@@ -67,7 +67,7 @@ def test_the_form_and_the_pages_of_the_job_say_them(client, alice, project, clus
     JobEvent.objects.create(job=job, at=job.submitted_at, kind="moved_to_pool", detail=went)
     page = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
     assert "another of default, spare" in page
-    assert "Went to another of its pools" in page and "from: spare, to: default" in page
+    assert "Went to another of its pools" in page and "from spare to default" in page
     change = reverse("jobs:change", args=[job.pk])
     shown = client.get(change)
     assert shown.context["pools"] == ["default,spare", "default", "spare"]
