@@ -40,6 +40,10 @@ _OF_LAGS = {
     "clock_off_s": ("clock_skew_max_seconds", "How far a node's clock is off at most."),
     "checked_at": ("invariants_checked_timestamp_seconds", "Last look at the invariants; 0: none."),
     "broken": ("invariants_broken", "Promises found broken by it."),
+    "silence_s": ("node_silence_max_seconds", "Longest silence of a node not given up."),
+    "unreachable": ("attempts_unreachable", "Attempts with a rank on a node that is not heard."),
+    "untaken_s": ("oldest_assignment_seconds", "Age of the oldest assignment not taken up."),
+    "start_s": ("start_delay_seconds", "Assignment to start, mean of the newest attempts."),
 }
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, FloatField, Max, Min, QuerySet, Subquery, Sum, Value
+from django.db.models import Avg, Count, F, FloatField, Max, Min, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Abs
 
 from accounts.models import User
 from scheduler.models import (
+    Attempt,
     CycleRecord,
     Delivery,
     Device,
@@ -22,7 +23,17 @@ from scheduler.models import (
     Placement,
     SchedulerLease,
 )
-from scheduler.states import LIVE_ATTEMPT_STATES, DeviceHealth, JobState, NodeState
+from scheduler.states import (
+    LIVE_ATTEMPT_STATES,
+    UNHEARD_NODES,
+    AttemptState,
+    DeviceHealth,
+    JobState,
+    NodeState,
+)
+
+# Of so many attempts, the newest, it is told how long their programs took to begin.
+_NEWEST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,10 @@ class Lags:
 
     `log_bytes`: of ranks that have ended and whose log is not all here. `checked_at`: the last look
     at the invariants, in seconds since 1970; 0 before the first. `broken`: what it found.
+    `silence_s`: of the node, neither lost nor retired, that was not heard for longest.
+    `unreachable`: attempts with a rank on a node that is not heard. `untaken_s`: age of the oldest
+    assignment that its nodes have not taken up. `start_s`: from assignment to the program's start,
+    on average over the newest attempts.
     """
 
     oldest_job_s: float
@@ -72,6 +87,10 @@ class Lags:
     clock_off_s: float
     checked_at: float
     broken: int
+    silence_s: float
+    unreachable: int
+    untaken_s: float
+    start_s: float
 
 
 def read_lags(*, now: datetime) -> Lags:
@@ -93,6 +112,10 @@ def read_lags(*, now: datetime) -> Lags:
         clock_off_s=float(read["clock_"] or 0.0),
         checked_at=read["at_"].timestamp() if read["at_"] else 0.0,
         broken=int(read["broken_"] or 0),
+        silence_s=age_s("heard_"),
+        unreachable=int(read["away_"] or 0),
+        untaken_s=age_s("untaken_"),
+        start_s=read["start_"].total_seconds() if read["start_"] else 0.0,
     )
 
 
@@ -108,6 +131,12 @@ def _figures() -> dict[str, Subquery]:
     nodes = Node.objects.exclude(state=NodeState.RETIRED)
     gpus = Device.objects.filter(is_present=True, in_service=True, node__in=nodes)
     checks = InvariantCheck.objects.order_by("-pk")
+    expected = nodes.exclude(state=NodeState.LOST)
+    away = Placement.objects.filter(
+        attempt__state__in=LIVE_ATTEMPT_STATES, ended_at=None, node__state__in=UNHEARD_NODES
+    )
+    newest = Attempt.objects.order_by("-pk").values("pk")[:_NEWEST]
+    begun = Attempt.objects.filter(pk__in=newest, started_at__isnull=False)
     return {
         "job_": _one(Job.objects.filter(state=JobState.QUEUED), Min("queued_at")),
         "mail_": _one(OutboundMail.objects.filter(**unsent), Min("created_at")),
@@ -115,6 +144,10 @@ def _figures() -> dict[str, Subquery]:
         "logs_": _one(logs, Sum(F("log_expected") - F("log_size"))),
         "gpus_": _one(gpus.filter(health=DeviceHealth.QUARANTINED), Count("pk")),
         "clock_": _one(nodes, Max(Abs("clock_skew_s"), output_field=FloatField())),
+        "heard_": _one(expected, Min("last_seen_at")),
+        "away_": _one(away, Count("attempt", distinct=True)),
+        "untaken_": _one(Attempt.objects.filter(state=AttemptState.ASSIGNED), Min("assigned_at")),
+        "start_": _one(begun, Avg(F("started_at") - F("assigned_at"))),
         "at_": Subquery(checks.values("at")[:1]),
         "broken_": Subquery(checks.values("broken")[:1]),
     }

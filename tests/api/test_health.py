@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.models import (
+    Attempt,
     Delivery,
     Device,
     InvariantCheck,
@@ -83,13 +84,35 @@ LAGS = {
     "trainyard_gpus_quarantined": 2.0,
     "trainyard_clock_skew_max_seconds": 7.5,
     "trainyard_invariants_broken": 3.0,
+    "trainyard_node_silence_max_seconds": 50.0,
+    "trainyard_attempts_unreachable": 2.0,
+    "trainyard_oldest_assignment_seconds": 40.0,
 }
+
+
+def _some_are_away(cluster, running, assigned, now):
+    """A node is silent for 50 s, and one longer that was given up; 40 s nobody takes up a job."""
+    node = running.placements.get().node
+    ages = {"state": "silent", "last_seen_at": now - timedelta(seconds=50)}
+    Node.objects.filter(pk=node.pk).update(**ages)
+    long_ago = now - timedelta(seconds=900)
+    scenes.add_node(cluster, "gone", 1)
+    Node.objects.filter(name="gone").update(state="lost", last_seen_at=long_ago)
+    began = now - timedelta(seconds=60)
+    Attempt.objects.filter(pk=running.pk).update(
+        state="running", assigned_at=began, started_at=began + timedelta(seconds=8)
+    )
+    Attempt.objects.filter(pk=assigned.pk).update(
+        state="assigned", assigned_at=now - timedelta(seconds=40), started_at=None
+    )
 
 
 def test_metrics_tell_what_is_behind(
     client, program, operator, alice, cluster, project, django_assert_num_queries
 ):
     headers = program(operator, ["nodes:read"]).headers
+    # Heard in a moment, which is no silence at all.
+    Node.objects.update(last_seen_at=timezone.now() + timedelta(seconds=60))
     client.get("/metrics", **headers)
     with CaptureQueriesContext(connection) as before:
         calm = gauges(client.get("/metrics", **headers))
@@ -120,10 +143,13 @@ def test_metrics_tell_what_is_behind(
     Device.objects.filter(node=node).update(health="quarantined")
     Node.objects.filter(pk=node.pk).update(clock_skew_s=-7.5)
     InvariantCheck.objects.create(at=now, took_s=1.0, is_whole=True, broken=3)
+    _some_are_away(cluster, attempt, scenes.start(scenes.submit(alice, project), node), now)
     with django_assert_num_queries(len(before)):
         found = gauges(client.get("/metrics", **headers))
     # Ages have gone on since.
-    late = {name: 20 * name.endswith(("job_seconds", "backlog_seconds")) for name in LAGS}
+    aging = ("job_seconds", "backlog_seconds", "silence_max_seconds", "assignment_seconds")
+    late = {name: 20 * name.endswith(aging) for name in LAGS}
     assert all(0 <= found[name] - figure <= late[name] for name, figure in LAGS.items()), found
     checked = found["trainyard_invariants_checked_timestamp_seconds"]
     assert checked == pytest.approx(now.timestamp(), abs=1)
+    assert found["trainyard_start_delay_seconds"] == 8.0
