@@ -17,6 +17,7 @@ ASKED = {
 def asked():
     """What it waited for, a warning for its GPUs, and the news of it on its way to a chat."""
     news = {"id": 1, "person_id": 1, "key": "idle:job:1:1", "at": 160.0, "text": "does little"}
+    news["subject"] = "job:1"
     waits = {"id": 1, "webhook_id": 3, "notification_id": 1, "key": "idle:job:1:1"}
     return {
         "awaited": [

@@ -255,16 +255,6 @@ def test_a_session_that_rested_is_done_without_an_exit():
     assert check_all(story.evidence())["I7"].breaks == ()
 
 
-def test_what_its_owner_did_and_did_not_ask_for_is_told_to_no_chat_of_theirs():
-    story = Story()
-    news = {**story.row("notification", 1), "id": 2, "key": "job:2:cancelled"}
-    story.tables["notification"].append({**news, "asked": False})
-    assert check_all(story.evidence())["I33"].breaks == ()
-    story.row("notification", 2)["asked"] = None
-    [words] = check_all(story.evidence())["I33"].breaks
-    assert words == "I33: chat 3 was never told job:2:cancelled"
-
-
 def test_who_is_resumed_while_away_comes_back_by_right():
     story = Story()
     quarantine_forgotten_while_away(story)

@@ -19,8 +19,8 @@ from portal.torture.faults import FAULTS, Fault, Hand
 from portal.torture.history import Diary
 
 logger = logging.getLogger(__name__)
-# One or two of them sleep for most of a minute.
-AT_ONCE = 7
+# One or two of them sleep for most of a minute, and some look for somebody to hit in vain.
+AT_ONCE = 9
 # So often at most a kind that is behind comes in a bag beside its usual turn.
 MOST_MORE = 3
 # What is left of a pause while kinds are behind.

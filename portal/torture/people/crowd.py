@@ -42,7 +42,9 @@ _TRIES_S = 45.0
 # Of so many submits: with ten kinds, each comes eight times among four hundred.
 _HOSTILE = 0.2
 _DONE = (200, 201)
-_LIVE = "SELECT count(*) FROM scheduler_job WHERE state NOT IN ('succeeded','failed','cancelled')"
+# Held jobs wait for other jobs, a moment or their owner: nobody makes room for others with them.
+_IN_LINE = """SELECT count(*) FROM scheduler_job
+WHERE state NOT IN ('succeeded', 'failed', 'cancelled', 'held')"""
 
 
 def _impossible() -> frozenset[str]:
@@ -63,8 +65,9 @@ class Crowd:
         self.yard, self.diary, self.witness, self.over = yard, diary, witness, over
         self.way_in = way_in
         self.seed = seed
-        # More than there is room for: what a fault holds up keeps nobody else from coming.
-        self.most = 4 * len(yard.nodes)
+        # Three times what there is room for: what a booking, a budget or a fault holds up keeps
+        # nobody else from coming.
+        self.most = 6 * len(yard.nodes)
         self.jobs: list[int] = []
         # Each kind as often as the others, whoever submits.
         kinds = sorted(HOSTILE.keys() - _impossible())
@@ -159,7 +162,7 @@ class Crowd:
     def _submit(self, dice: random.Random) -> None:
         """One job under a key of its own, asked for until it is answered."""
         with psycopg.connect(self.yard.database, connect_timeout=3) as line:
-            row = line.execute(_LIVE).fetchone()
+            row = line.execute(_IN_LINE).fetchone()
         if row is not None and row[0] >= self.most:
             self.over.wait(0.3)
             return
