@@ -75,3 +75,14 @@ def test_the_form_and_the_pages_of_the_job_say_them(client, alice, project, clus
     assert client.post(change, sent).status_code == 302
     job.refresh_from_db()
     assert (job.pool.name, job.pool_choice) == ("spare", None)
+
+
+def test_where_there_is_one_pool_nobody_is_asked_for_others(client, alice, root, project, cluster):
+    client.force_login(alice)
+    url = reverse("jobs:submit")
+    assert 'name="other_pools"' not in client.get(url).content.decode()
+    gone = client.post(url, form_data(project, other_pools="gone"))
+    assert 'name="other_pools"' in gone.content.decode()
+    create_pool(actor=root, name="spare")
+    page = client.get(url).content.decode()
+    assert 'name="other_pools"' in page and "Of default, spare." in page

@@ -17,6 +17,8 @@ from scheduler.selectors.cluster import PoolSummary, pool_summaries
 from scheduler.services.submitting.ceilings import highest_open_to
 
 DEFAULT_POOL = "default"
+# So many pools are named beside the field for others of them.
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Offer:
     ) -> JobForm:
         """The composer's form with these choices."""
         free = [(s.pool.name, f"{s.free} of {s.total} GPUs free") for s in self.pools]
-        return JobForm(
+        form = JobForm(
             data,
             initial=dict(initial or {}),
             projects=[(one.path, f"{one.team.name} / {one.name}") for one in self.projects],
@@ -44,6 +46,9 @@ class Offer:
             pools=[(name, f"{name}: {words}") for name, words in free],
             models=[(model, device_short_name(model)) for model in self.models],
         )
+        if 1 < len(free) <= _MOST_NAMED:
+            form.fields["other_pools"].help_text += f" Of {', '.join(name for name, _ in free)}."
+        return form
 
     def chosen(self, request: HttpRequest) -> dict[str, str]:
         """The project and pool of the address, or the first that the viewer has."""
