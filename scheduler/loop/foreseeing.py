@@ -5,7 +5,7 @@ The job is loaded like every other that waits, only that it is no row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -93,7 +93,7 @@ class Starts:
 
 
 def starts_of(opening: Opening, now: datetime) -> Starts:
-    """Decide one cycle with a job that was checked."""
+    """Decide one cycle with a job that was checked, without those that are cancelled for it."""
     drafts = opening.drafts(_FIRST, MOST_TASKS)
     with read_together(now), lent_rows() as kept:
         policy = policy_in_force()
@@ -102,6 +102,9 @@ def starts_of(opening: Opening, now: datetime) -> Starts:
         )
     loaded = loaded.to_decide(policy, now=now)
     snapshot = Memories().add_to(loaded.snapshot, policy, now=now)
+    if opening.leaving:
+        stays = ~np.isin(snapshot.waiting.id, opening.leaving)
+        snapshot = replace(snapshot, waiting=snapshot.waiting.take(stays))
     plan = plan_cycle(snapshot, policy)
     ready, rooms = split_starts(plan, snapshot, {})
     soon: dict[int, Span] = {start.job: (now, now) for start in ready}

@@ -265,3 +265,14 @@ def test_others_stop_for_a_job_of_a_higher_tier(cluster, root, alice, project):
     assert guess.start_p50_at == at(7200)
     assert at(7200) < guess.start_p90_at < at(7500)
     assert (guess.why, guess.starts_now) == ("Others stop for it first.", False)
+
+
+def test_who_is_cancelled_for_it_as_an_older_one_of_its_group_is_not_before_it(
+    cluster, alice, project
+):
+    start(submit(alice, project, gpus_per_node=2, time_limit="1h"), cluster.node(1), now=at(0))
+    submit(alice, project, now=at(1), gpus_per_node=2, time_limit="4h", group="eval")
+    quote = quoted(alice, project, now=at(2), gpus_per_node=2, group="eval")
+    assert (quote.jobs_ahead, quote.estimate.start_p90_at) == (0, at(3600))
+    behind = quoted(alice, project, now=at(2), gpus_per_node=2)
+    assert (behind.jobs_ahead, behind.estimate.start_p90_at) == (1, at(5 * 3600))

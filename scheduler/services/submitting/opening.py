@@ -61,6 +61,12 @@ class Opening:
     members: Members | None = None
 
     @property
+    def leaving(self) -> list[int]:
+        """The jobs of its group that wait and are cancelled for it."""
+        members, policy = self.members, self.spec.group_policy
+        return [job.pk for job in members.leaving(policy)] if members else []
+
+    @property
     def _fields(self) -> dict[str, Any]:
         return _fields(self.target, self.spec, self.order)
 

@@ -65,12 +65,13 @@ class Quote:
 
     Nothing for a job without GPUs. None when no fitting device is registered, or one has no rate.
     Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
-    jobs of the same or a higher tier. `estimate`, `limits` and `budgets` are what
-    `scheduler.loop.supposing.quoting` adds: after this job, at its worst. `finish`: how it stands
-    to the moment by which it has to be finished, None without one, and `remedies` what would help.
-    `highest`: for how long its highest price is enough, empty without one. `group`: what its submit
-    does to others of its group, empty for nothing. `choice`: of one with several pools to choose
-    from where it starts, for this quote is of that pool; `worst_case_cost` is that of the dearest.
+    jobs of the same or a higher tier, without those of its group that are cancelled for it.
+    `estimate`, `limits` and `budgets` are what `scheduler.loop.supposing.quoting` adds: after this
+    job, at its worst. `finish`: how it stands to the moment by which it has to be finished, None
+    without one, and `remedies` what would help. `highest`: for how long its highest price is
+    enough, empty without one. `group`: what its submit does to others of its group, empty for
+    nothing. `choice`: of one with several pools to choose from where it starts, for this quote is
+    of that pool; `worst_case_cost` is that of the dearest.
     """
 
     pool: str
@@ -123,7 +124,7 @@ def preview_of(opening: Opening) -> Quote:
         gpus=spec.gpus,
         free_gpus=summary.free,
         total_gpus=summary.total,
-        jobs_ahead=ahead.count(),
+        jobs_ahead=ahead.exclude(pk__in=opening.leaving).count(),
         unit_price=price,
         worst_case_cost=_most(spec, price),
         currency=load_conf().currency,
