@@ -255,6 +255,27 @@ def test_who_was_hit_least_comes_first(tmp_path):
     diary.close()
 
 
+def test_nobody_waits_for_those_that_never_strike_beside_each_other(monkeypatch):
+    faults = {
+        "alone": Fault("alone", 1, lambda hand: "somebody", exclusive="one"),
+        "other": Fault("other", 1, lambda hand: "somebody", exclusive="one"),
+        "free": Fault("free", 2, lambda hand: "somebody"),
+    }
+    monkeypatch.setattr(storm, "FAULTS", faults)
+    hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=threading.Event()))
+    made = storm.Storm(hand, cast(Diary, None), list(faults), 1.0)
+    drawn = []
+    for _ in range(9):
+        fault = made._draw()
+        drawn.append(fault.name if fault else None)
+        made._hit.update(drawn[-1:])
+    first = next(name for name in drawn if name != "free")
+    assert drawn.count(first) == 1 and set(drawn) <= {first, "free", None}
+    assert drawn.count("free") == 2, "once a bag, and no bag more while one is left over"
+    made._busy.clear()
+    assert cast(Fault, made._draw()).exclusive == "one"
+
+
 def test_while_kinds_are_behind_pauses_are_shorter():
     """Eight times in ten minutes is wanted of each; without that wish they stay as they are."""
     hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=threading.Event()))

@@ -19,8 +19,8 @@ from portal.torture.faults import FAULTS, Fault, Hand
 from portal.torture.history import Diary
 
 logger = logging.getLogger(__name__)
-# One or two of them sleep for most of a minute, and some look for somebody to hit in vain.
-AT_ONCE = 9
+# One or two of them sleep for most of a minute, and some look for somebody in vain.
+AT_ONCE = 8
 # So often at most a kind that is behind comes in a bag beside its usual turn.
 MOST_MORE = 3
 # What is left of a pause while kinds are behind.
@@ -79,21 +79,32 @@ class Storm:
 
     def _draw(self) -> Fault | None:
         with self._lock:
-            if not self._bag:
-                behind = {name: self._bags - self._hit[name] for name in self.kinds}
-                kinds = [
-                    name
-                    for name in self.kinds
-                    for _ in range(1 + max(0, min(MOST_MORE, behind[name])))
-                ]
-                self._bag, self._bags = self._in_order(kinds), self._bags + 1
-            for index, name in enumerate(self._bag):
-                fault = FAULTS[name]
-                if not fault.exclusive or fault.exclusive not in self._busy:
-                    self._busy.add(fault.exclusive)
-                    self._bag.pop(index)
-                    return fault
+            fault = self._take()
+            if fault is None and len(self._bag) < len(self.kinds):
+                # What is left waits for others of its sort to end, and nobody waits for that.
+                self._fill()
+                fault = self._take()
+        return fault
+
+    def _take(self) -> Fault | None:
+        """The first of the bag that may strike beside those that do."""
+        for index, name in enumerate(self._bag):
+            fault = FAULTS[name]
+            if not fault.exclusive or fault.exclusive not in self._busy:
+                self._busy.add(fault.exclusive)
+                self._bag.pop(index)
+                return fault
         return None
+
+    def _fill(self) -> None:
+        """Another bag; of those that are left over none comes again for having hit too seldom."""
+        left = Counter(self._bag)
+        more = [
+            name
+            for name in self.kinds
+            for _ in range(1 + max(0, min(MOST_MORE, self._bags - self._hit[name] - left[name])))
+        ]
+        self._bag, self._bags = self._bag + self._in_order(more), self._bags + 1
 
     def _in_order(self, kinds: Sequence[str]) -> list[str]:
         """Shuffled, who has hit least first; each further time of a kind counts as one hit more."""
