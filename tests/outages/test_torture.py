@@ -44,7 +44,10 @@ def test_a_minute_of_faults_breaks_nothing():
     # What nothing happened to has shown nothing. Databases are put back in long runs (I27); a busy
     # machine sees no node leave its quarantine (I10), no token used after its end (I25) and perhaps
     # no job with a moment (I30), nor anybody in a session (I36). Nobody rests for so long (I32).
-    assert set(figures["not_looked_at"]) <= {"I10", "I25", "I27", "I30", "I32", "I36"}
+    seldom = {"I10", "I25", "I27", "I30", "I32", "I36"}
+    # Where hardly anything begins no hostile program may (F16), and no node be long away (I28).
+    seldom |= {"F16", "I28"} if figures["attempts"] < 30 else set()
+    assert set(figures["not_looked_at"]) <= seldom
 
 
 @pytest.mark.long
