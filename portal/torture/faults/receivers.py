@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from portal.embedded.programs import BACKGROUND
 from portal.torture.faults.hand import Fault, Hand
 from portal.torture.people.receiving import Receiver
@@ -19,14 +22,27 @@ def _hear_one(hand: Hand, receiver: Receiver) -> bool:
     return receiver.hits > 0
 
 
+@contextmanager
+def _whoever_is_free(hand: Hand) -> Iterator[Receiver | None]:
+    """One that no other fault has meanwhile; None where each has one."""
+    for receiver in hand.dice.sample(hand.receivers, len(hand.receivers)):
+        if receiver.has_fault.acquire(blocking=False):
+            try:
+                yield receiver
+            finally:
+                receiver.has_fault.release()
+            return
+    yield None
+
+
 def _in_mood(hand: Hand, mood: str) -> str:
-    if not hand.receivers:
-        return ""
-    receiver = hand.dice.choice(hand.receivers)
-    with receiver.in_mood(mood):
-        if _hear_one(hand, receiver):
-            hand.nap(hand.dice.uniform(0.5, 4.0))
-            return receiver.name
+    with _whoever_is_free(hand) as receiver:
+        if receiver is None:
+            return ""
+        with receiver.in_mood(mood):
+            if _hear_one(hand, receiver):
+                hand.nap(hand.dice.uniform(0.5, 4.0))
+                return receiver.name
     return ""
 
 
@@ -52,19 +68,19 @@ def drop(hand: Hand) -> str:
 
 def kill_the_sender(hand: Hand) -> str:
     """The worker dies while a call is on its way, or is taken and not noted yet."""
-    if not hand.receivers:
-        return ""
-    receiver = hand.dice.choice(hand.receivers)
-    with receiver.in_mood("hangs"):
-        if not _hear_one(hand, receiver):
+    with _whoever_is_free(hand) as receiver:
+        if receiver is None:
             return ""
-        return BACKGROUND if hand.kill(hand.yard.pid_of(BACKGROUND)) else ""
+        with receiver.in_mood("hangs"):
+            if not _hear_one(hand, receiver):
+                return ""
+            return BACKGROUND if hand.kill(hand.yard.pid_of(BACKGROUND)) else ""
 
 
 FAULTS = (
-    Fault("receiver-hangs", 17, hang, "receiver"),
-    Fault("receiver-refuses", 17, refuse, "receiver"),
-    Fault("receiver-busy", 17, be_busy, "receiver"),
-    Fault("receiver-drops", 17, drop, "receiver"),
-    Fault("sender-kill", 17, kill_the_sender, "receiver"),
+    Fault("receiver-hangs", 17, hang),
+    Fault("receiver-refuses", 17, refuse),
+    Fault("receiver-busy", 17, be_busy),
+    Fault("receiver-drops", 17, drop),
+    Fault("sender-kill", 17, kill_the_sender),
 )

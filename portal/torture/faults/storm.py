@@ -20,7 +20,7 @@ from portal.torture.history import Diary
 
 logger = logging.getLogger(__name__)
 # One or two of them sleep for most of a minute, and some look for somebody in vain.
-AT_ONCE = 8
+AT_ONCE = 10
 # So often at most a kind that is behind comes in a bag beside its usual turn.
 MOST_MORE = 3
 # What is left of a pause while kinds are behind.

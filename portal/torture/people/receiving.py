@@ -39,6 +39,7 @@ class Receiver:
         self.name = "chat" if is_chat else "webhook"
         self.secret, self.number = b"", 0
         self.hits = 0
+        self.has_fault = threading.Lock()
         self._mood, self._calm = "", threading.Event()
         self._dice = random.Random(f"{'chat' if is_chat else 'receiver'}-{seed}")
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
