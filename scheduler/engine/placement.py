@@ -31,6 +31,7 @@ def is_capable(board: Board, request: Request, gpus: Supply) -> Flags:
     nodes = board.snapshot.nodes
     return np.asarray(
         board.allows(request)
+        & gpus.nodes
         & (gpus.of(request) >= request.gpus)
         & (nodes.cpus_total >= request.cpus)
         & (nodes.scratch_total_mib >= request.scratch_mib)

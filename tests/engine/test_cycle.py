@@ -113,6 +113,12 @@ def test_jobs_on_one_node_share_its_cpus_and_memory() -> None:
 @pytest.mark.parametrize("state", ["silent", "draining", "drained", "quarantined", "lost"])
 def test_only_ready_nodes_take_work(state: str) -> None:
     assert after(draw(f"a .... {state}", "b 1...", jobs=[job(5, "1x2")])) == ["....", "155."]
+    # Nor what asks for no GPU, though the first would suit it best.
+    nodes = f"a . {state}", "b ...."
+    [start] = plan_cycle(draw(*nodes, jobs=[job(5, "1x0")])).starts
+    assert start.placements[0].node == draw(*nodes).nodes.id[1]
+    [wait] = plan_cycle(draw(nodes[0], jobs=[job(5, "1x0")])).iter_waits()
+    assert wait.reason is WaitReason.NODES_UNHEALTHY, wait
 
 
 def test_a_device_out_of_order_is_not_given() -> None:

@@ -28,9 +28,9 @@ _groups = st.lists(st.text("....12345x", min_size=1, max_size=4), min_size=0, ma
 _states = st.sampled_from(["", "", "", *map(str, set(NodeState) - {NodeState.RETIRED})])
 
 _shapes = st.builds(
-    lambda nodes, gpus, part: f"{nodes}x{gpus}+{min(part, gpus - 1)}",
+    lambda nodes, gpus, part: f"{nodes}x{gpus}+{max(0, min(part, gpus - 1))}",
     st.sampled_from([1, 1, 1, 2, 3]),
-    st.integers(1, 5),
+    st.integers(0, 5),
     st.sampled_from([0, 0, 0, 1, 3]),
 )
 

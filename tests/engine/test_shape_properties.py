@@ -56,11 +56,15 @@ def shapes(drawing: st.DrawFn) -> Snapshot:
         return drawing(st.lists(of, min_size=count, max_size=count))
 
     nodes, size = drawing(st.integers(2, 7)), drawing(st.integers(1, 9))
-    lines = [f"n{row} {marks}" for row, marks in enumerate(column(_rows_of_gpus, nodes))]
+    states = column(st.sampled_from(["", "", "", "draining", "quarantined"]), nodes)
+    marked = zip(column(_rows_of_gpus, nodes), states, strict=True)
+    lines = [f"n{row} {marks} {state}" for row, (marks, state) in enumerate(marked)]
     jobs = [
         job(
             number + 100,
-            drawing(st.sampled_from(["1x1", "1x1", "1x2", "2x1", "2x2", "3x1", "4x2", "2x3+1"])),
+            drawing(
+                st.sampled_from(["1x0", "1x1", "1x2", "2x0", "2x1", "2x2", "3x1", "4x2", "2x3+1"])
+            ),
             waited=drawing(st.sampled_from([0, 700, 900])),
             limit_s=drawing(st.sampled_from([60, 600, 7200])),
         )
@@ -155,6 +159,7 @@ def test_a_gang_is_whole_and_on_nodes_that_obey_every_limit(snapshot: Snapshot) 
         part = int(request.part_gpus > 0)
         assert len(nodes) - part in sizes_of(snapshot, request, request.nodes)
         assert len(set(nodes.tolist())) == len(nodes)
+        assert snapshot.nodes.takes_work[nodes].all()
         wanted = [request.gpus] * (len(nodes) - part) + [request.part_gpus] * part
         for node, rows, gpus in zip(nodes.tolist(), taken, wanted, strict=True):
             everything = np.flatnonzero((devices.node == node) & devices.is_healthy)

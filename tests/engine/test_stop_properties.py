@@ -27,7 +27,8 @@ def mixed(drawing: st.DrawFn) -> Snapshot:
     lines = []
     for number in range(drawing(st.integers(1, 4))):
         marks = drawing(st.text(".." + LIVE, min_size=4, max_size=4))
-        lines.append(f"n{number} {marks} cpus={drawing(st.sampled_from([8, 16]))}")
+        state = drawing(st.sampled_from(["", "", "", "draining"]))
+        lines.append(f"n{number} {marks} {state} cpus={drawing(st.sampled_from([8, 16]))}")
     counts = {mark: [line.split()[1].count(mark) for line in lines] for mark in LIVE}
     tiers = st.sampled_from(list(Tier))
     running_jobs = []
@@ -39,7 +40,7 @@ def mixed(drawing: st.DrawFn) -> Snapshot:
     waiting = [
         job(
             number + 100,
-            drawing(st.sampled_from(["1x1", "1x2", "1x3", "1x4", "2x2", "2x4", "2x4+2"])),
+            drawing(st.sampled_from(["1x0", "1x1", "1x2", "1x3", "1x4", "2x2", "2x4", "2x4+2"])),
             tier=drawing(tiers),
             waited=drawing(st.sampled_from([0, 5, 900])),
             cpus=drawing(st.sampled_from([1, 4])),
@@ -111,11 +112,13 @@ def test_starts_use_what_is_free_or_given_up_and_everybody_has_one_answer(snapsh
     row_of = {number: row for row, number in enumerate(snapshot.devices.id.tolist())}
     given_out: list[int] = []
     waiting = snapshot.waiting
+    at_work = set(snapshot.nodes.id[snapshot.nodes.takes_work].tolist())
     for start in plan.starts:
         row = int(np.flatnonzero(waiting.id == start.job)[0])
         part = int(waiting.part_gpus[row])
         shares = [int(waiting.gpus_per_node[row])] * int(waiting.nodes[row]) + [part] * (part > 0)
         assert [len(p.devices) for p in start.placements] == shares
+        assert {p.node for p in start.placements} <= at_work
         for device in [device for p in start.placements for device in p.devices]:
             mine = {s.job for s in plan.stops if s.beneficiary == start.job}
             assert owner[row_of[device]] in (mine | {NONE})

@@ -96,4 +96,8 @@ BREAKS = (
         seed=2611,
         kinds=("receiver-drops", "receiver-hangs"),
     ),
+    Kept(
+        "jobs without GPUs were planned for a node in quarantine again and again, and never began",
+        "tests/engine/test_cycle.py::test_only_ready_nodes_take_work",
+    ),
 )

@@ -61,9 +61,11 @@ class Board:
         free_milli = devices.free_milli(snapshot.slices)
         self.free_milli: Ints = ints(np.where(offered, free_milli, 0))
         self.is_free: Flags = self.free_milli == WHOLE_MILLI
-        self.present_gpus = Supply(snapshot, self.accepts, np.ones_like(offered))
-        self.offered_gpus = Supply(snapshot, self.accepts, offered)
-        self.is_all_in_order = bool(offered.all()) and bool(nodes.takes_work.all())
+        everywhere = np.ones_like(nodes.takes_work)
+        self.present_gpus = Supply(snapshot, self.accepts, np.ones_like(offered), everywhere)
+        self.offered_gpus = Supply(snapshot, self.accepts, offered, nodes.takes_work)
+        self._all_take_work = bool(nodes.takes_work.all())
+        self.is_all_in_order = bool(offered.all()) and self._all_take_work
         self.free_gpus = count_devices(snapshot, self.accepts, self.is_free)
         self.cpus_free: Ints = nodes.cpus_free.copy()
         self.memory_free_mib: Ints = nodes.memory_free_mib.copy()
@@ -130,6 +132,9 @@ class Board:
             & (self.memory_free_mib >= request.memory_mib)
             & self.allows(request)
         )
+        if not self._all_take_work:
+            # Its GPUs are not on offer, but who asks for none would find the rest free.
+            fit &= self.snapshot.nodes.takes_work
         if request.scratch_mib:
             fit &= self.scratch_free_mib >= request.scratch_mib
         if self._has_closed:

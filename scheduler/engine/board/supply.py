@@ -12,10 +12,12 @@ from scheduler.engine.snapshot import Flags, Ints, Request, Snapshot, flags, int
 class Supply:
     """So many of the `chosen` devices a node has: `supply[model]` by node, the last row any model.
 
-    It is a table as well as a question: `of` counts what serves a request in every respect.
+    It is a table as well as a question: `of` counts what serves a request in every respect. `nodes`
+    are those that count at all, also for who asks for no devices.
     """
 
-    def __init__(self, snapshot: Snapshot, accepts: Flags, chosen: Flags) -> None:
+    def __init__(self, snapshot: Snapshot, accepts: Flags, chosen: Flags, nodes: Flags) -> None:
+        self.nodes = nodes
         self._snapshot = snapshot
         self._accepts = accepts
         self._chosen = chosen
