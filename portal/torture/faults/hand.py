@@ -161,10 +161,11 @@ class Hand:
 class Fault:
     """One kind of harm. `number`: in the plan of faults. `inflict` returns whom it hit, "" nobody.
 
-    `exclusive`: two faults of the same word never happen at once.
+    `exclusive`: of faults of the same word so many happen `at_once`, no more.
     """
 
     name: str
     number: int
     inflict: Callable[[Hand], str]
     exclusive: str = ""
+    at_once: int = 1

@@ -9,8 +9,10 @@ from portal.embedded.programs import BACKGROUND
 from portal.torture.faults.hand import Fault, Hand
 from portal.torture.people.receiving import Receiver
 
-# News are looked for every ten seconds here.
-_TRIES, _EACH_S = 28, 0.5
+# News are looked for every ten seconds here, or later where the worker was hurt as well.
+_TRIES, _EACH_S = 44, 0.5
+# There are two receivers.
+_ONE_EACH = ("receiver", 2)
 
 
 def _hear_one(hand: Hand, receiver: Receiver) -> bool:
@@ -78,9 +80,9 @@ def kill_the_sender(hand: Hand) -> str:
 
 
 FAULTS = (
-    Fault("receiver-hangs", 17, hang),
-    Fault("receiver-refuses", 17, refuse),
-    Fault("receiver-busy", 17, be_busy),
-    Fault("receiver-drops", 17, drop),
-    Fault("sender-kill", 17, kill_the_sender),
+    Fault("receiver-hangs", 17, hang, *_ONE_EACH),
+    Fault("receiver-refuses", 17, refuse, *_ONE_EACH),
+    Fault("receiver-busy", 17, be_busy, *_ONE_EACH),
+    Fault("receiver-drops", 17, drop, *_ONE_EACH),
+    Fault("sender-kill", 17, kill_the_sender, *_ONE_EACH),
 )

@@ -54,7 +54,7 @@ class Storm:
         self._bag = list(first)
         self._bags = 0
         self._hit: Counter[str] = Counter()
-        self._busy: set[str] = set()
+        self._busy: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._strike, args=(number,), daemon=True)
@@ -90,8 +90,8 @@ class Storm:
         """The first of the bag that may strike beside those that do."""
         for index, name in enumerate(self._bag):
             fault = FAULTS[name]
-            if not fault.exclusive or fault.exclusive not in self._busy:
-                self._busy.add(fault.exclusive)
+            if not fault.exclusive or self._busy[fault.exclusive] < fault.at_once:
+                self._busy[fault.exclusive] += 1
                 self._bag.pop(index)
                 return fault
         return None
@@ -150,7 +150,7 @@ class Storm:
                 logger.exception("fault %s could not be inflicted", fault.name)
             finally:
                 with self._lock:
-                    self._busy.discard(fault.exclusive)
+                    self._busy[fault.exclusive] -= 1
                     self._hit[fault.name] += bool(target)
             if target:
                 facts = {"name": fault.name, "number": fault.number, "target": target}
