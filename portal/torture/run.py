@@ -161,12 +161,14 @@ def _storm(
     try:
         if not watch.has_seen():
             choice.tell(f"{said}; the storm is over, waiting for what is on its way")
-            crowd.join()
             patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
             patience_s += RESTS_S if crowd.is_long else 0.0
             with contextlib.ExitStack() as stays:
                 if crowd.is_whole:
+                    # The crowd takes its time to leave, and jobs go on meanwhile.
                     stays.enter_context(treasurer.stay(diary))
+                crowd.join()
+                if crowd.is_whole:
                     stays.enter_context(crowd.listeners.stay())
                 late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=watch.has_seen)
             for job, state in late:
@@ -216,6 +218,8 @@ def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
     pieces = aftermath.read_pieces(yard.places.state / "files", tables["logchunk"])
     if choice.history is not None:
         choice.history.with_suffix(".tables.json").write_text(json.dumps(tables))
+        logs = choice.history.with_suffix(".logs")
+        shutil.copytree(yard.places.logs, logs, dirs_exist_ok=True)
     for node, proxy in yard.proxy_of.items():
         diary.note("heard", node=node, times=list(proxy.heard))
         sizes = [[*place, size] for place, size in list(proxy.acknowledged.items())]

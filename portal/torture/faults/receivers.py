@@ -11,8 +11,8 @@ from portal.torture.people.receiving import Receiver
 
 # News are looked for every ten seconds here, or later where the worker was hurt as well.
 _TRIES, _EACH_S = 44, 0.5
-# There are two receivers.
-_ONE_EACH = ("receiver", 2)
+# There are three receivers.
+_ONE_EACH = ("receiver", 3)
 
 
 def _hear_one(hand: Hand, receiver: Receiver) -> bool:

@@ -40,6 +40,8 @@ class Treasurer:
             "valid_until": (now + timedelta(days=2)).isoformat(),
         }
         self._worst_s = 2 * len(yard.nodes) * TIME_LIMIT_S
+        # Who was slower would set less than who knew more.
+        self._raising = threading.Lock()
 
     def begin(self) -> None:
         """The two, and a roomy one of the project that commits at the submit."""
@@ -51,25 +53,31 @@ class Treasurer:
     def raise_them(self, diary: Diary, over: threading.Event) -> None:
         """Work for one of the crowd's threads: what was spent is put on top."""
         over.wait(5.0)
+        with self._raising:
+            spent = self._spent()
+            if spent is None or over.is_set():
+                return
+            with self._api() as api:
+                for measure, limit in self._limits(*spent).items():
+                    facts = {"money": int(limit * STEPS)} if measure == "amount" else {}
+                    facts = facts or {"gpu_seconds": int(limit) * _S_PER_HOUR}
+                    # Before it is asked for: the answer of a call that was carried out may be lost.
+                    diary.note("budget", **facts)
+                    self._set(api, self._body(measure, limit))
+
+    def _spent(self) -> tuple[int, int] | None:
+        """Of both, in seconds of GPUs and in steps of money."""
         with psycopg.connect(self.yard.database, connect_timeout=3) as line:
-            spent = line.execute(
+            found: tuple[int, int] | None = line.execute(
                 "SELECT max(spent_s), max(spent_money) FROM scheduler_budget "
                 "WHERE commits_at = 'start'"
             ).fetchone()
-        if spent is None or over.is_set():
-            return
-        with self._api() as api:
-            for measure, limit in self._limits(*spent).items():
-                facts = {"money": int(limit * STEPS)} if measure == "amount" else {}
-                facts = facts or {"gpu_seconds": int(limit) * _S_PER_HOUR}
-                # Before it is asked for: the answer of a call that was carried out may be lost.
-                diary.note("budget", **facts)
-                self._set(api, self._body(measure, limit))
+        return found
 
     @contextmanager
     def stay(self, diary: Diary) -> Iterator[None]:
-        """Go on until after this, when the crowd has gone: nobody could be reached for a while
-        maybe, and what was spent meanwhile is what the last jobs wait for."""
+        """Go on until after this, while the crowd leaves and when it has gone: what was spent
+        meanwhile, an hour of each GPU at a step of the clocks, is what the last jobs wait for."""
         done = threading.Event()
 
         def pay() -> None:

@@ -119,8 +119,9 @@ class Crowd:
             threading.Thread(target=self._for_ever, args=rests, daemon=True).start()
 
     def _have_told(self) -> None:
-        """A webhook and a chat hear of what happens from now on."""
-        self.receivers += [Receiver(self.diary, self.seed, is_chat=one) for one in (False, True)]
+        """A webhook and two chats hear of what happens from now on."""
+        self.receivers += [Receiver(self.diary, self.seed)]
+        self.receivers += [Receiver(self.diary, self.seed + n, is_chat=True) for n in range(2)]
         for receiver in self.receivers:
             receiver.register(self.yard)
 

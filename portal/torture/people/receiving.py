@@ -1,4 +1,4 @@
-"""Programs that are told: a webhook, which checks signatures, and a chat.
+"""Programs that are told: a webhook, which checks signatures, and chats.
 
 Each call is written down, and what it was answered; faults change how they answer (`in_mood`).
 """
