@@ -157,7 +157,11 @@ async def _until(is_so: Callable[[], bool], words: str) -> None:
         await asyncio.sleep(0.2)
 
 
+# One that is only enrolled is ready as well; what it is given then its agent has to come for.
+_HEARD = "SELECT count(*) FROM scheduler_node WHERE state = 'ready' AND agent_id <> ''"
+
+
 def _ready(yard: Yard) -> int:
     with psycopg.connect(yard.database, connect_timeout=5) as line:
-        row = line.execute("SELECT count(*) FROM scheduler_node WHERE state = 'ready'").fetchone()
+        row = line.execute(_HEARD).fetchone()
     return int(row[0]) if row else 0
