@@ -82,7 +82,7 @@ def roomy(drawing: st.DrawFn) -> Snapshot:
     jobs = [
         job(
             number + 100,
-            drawing(st.sampled_from(["1x1", "1x2", "1x4", "2x2", "2x4"])),
+            drawing(st.sampled_from(["1x0", "1x1", "1x2", "1x4", "2x2", "2x4"])),
             tier=drawing(st.sampled_from([Tier.NORMAL, Tier.NORMAL, Tier.URGENT])),
             waited=drawing(st.sampled_from([0, 5, 900])),
             limit_s=drawing(st.sampled_from([30, 600, 7200])),

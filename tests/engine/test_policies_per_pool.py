@@ -61,7 +61,7 @@ def two_pools(drawing: st.DrawFn) -> Snapshot:
             running.append(job(int(mark), shape, limit_s=drawing(seconds), pool=pool))
         lines.append(f"n{number} {marks} cpus=16 pool={pool}")
     for number in range(100, 100 + drawing(st.integers(2, 9))):
-        shape = drawing(st.sampled_from(["1x1", "1x2", "1x4", "2x4"]))
+        shape = drawing(st.sampled_from(["1x0", "1x1", "1x2", "1x4", "2x4"]))
         more = {"limit_s": drawing(seconds), "attained_s": drawing(st.sampled_from([0, 9000]))}
         waited, pool = drawing(st.sampled_from([0, 700])), drawing(st.sampled_from(POOLS))
         jobs.append(job(number, shape, tier=drawing(tiers), waited=waited, pool=pool, **more))

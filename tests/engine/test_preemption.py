@@ -214,7 +214,7 @@ def busy(drawing: st.DrawFn) -> Snapshot:
     jobs = [
         job(
             number + 100,
-            drawing(st.sampled_from(["1x1", "1x2", "1x3", "1x4", "2x4", "2x4+2"])),
+            drawing(st.sampled_from(["1x0", "1x1", "1x2", "1x3", "1x4", "2x4", "2x4+2"])),
             tier=drawing(tiers),
             limit_s=drawing(seconds),
             attained_s=drawing(st.sampled_from([0, 500, 9000])),
