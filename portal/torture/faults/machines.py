@@ -17,7 +17,7 @@ from portal.torture.yard import SECOND
 
 _PIECE = bytes(65_536)
 _MOST_SWITCHES = 40
-_REMOUNTS = 20
+_REMOUNTS = 40
 _SPARE_MEMORY = 512 * 1024
 # After each of these something has just been written to a disk, or is about to be.
 DISK_POINTS = (
