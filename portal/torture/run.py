@@ -161,18 +161,7 @@ def _storm(
     try:
         if not watch.has_seen():
             choice.tell(f"{said}; the storm is over, waiting for what is on its way")
-            patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
-            patience_s += RESTS_S if crowd.is_long else 0.0
-            with contextlib.ExitStack() as stays:
-                if crowd.is_whole:
-                    # The crowd takes its time to leave, and jobs go on meanwhile.
-                    stays.enter_context(treasurer.stay(diary))
-                crowd.join()
-                if crowd.is_whole:
-                    stays.enter_context(crowd.listeners.stay())
-                late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=watch.has_seen)
-            for job, state in late:
-                diary.note("overdue", job=job, state=state)
+            _let_all_end(yard, choice, diary, crowd, watch)
         if watch.evidence is None:
             crowd.cancel_the_past()
     finally:
@@ -181,6 +170,22 @@ def _storm(
             other.kill()
             other.wait()
     return watch.evidence
+
+
+def _let_all_end(yard: Yard, choice: Choice, diary: Diary, crowd: Crowd, watch: Watch) -> None:
+    """See the crowd off, and wait for what it has sent; notes what is late."""
+    patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
+    patience_s += RESTS_S if crowd.is_long else 0.0
+    with contextlib.ExitStack() as stays:
+        if crowd.is_whole and crowd.treasurer is not None:
+            # The crowd takes its time to leave, and jobs go on meanwhile.
+            stays.enter_context(crowd.treasurer.stay(diary))
+        crowd.join()
+        if crowd.is_whole:
+            stays.enter_context(crowd.listeners.stay())
+        late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=watch.has_seen)
+    for job, state in late:
+        diary.note("overdue", job=job, state=state)
 
 
 def _every_s(choice: Choice) -> float:
