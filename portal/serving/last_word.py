@@ -6,6 +6,7 @@ left for a moment. These answers need neither: they are made of what is in memor
 
 from __future__ import annotations
 
+import codecs
 import logging
 from typing import Any
 
@@ -13,6 +14,9 @@ from portal.outages import is_database_away, is_exhausted
 from portal.serving.answering import Answer
 
 logger = logging.getLogger(__name__)
+# Django logs each answer that went wrong with it. A module of its own, it is not found while no
+# file can be opened, which is when it is first wanted.
+codecs.lookup("unicode_escape")
 
 _API = "/api/"
 _WORDS = {
