@@ -80,9 +80,15 @@ def test_the_form_and_the_pages_of_the_job_say_them(client, alice, project, clus
 def test_where_there_is_one_pool_nobody_is_asked_for_others(client, alice, root, project, cluster):
     client.force_login(alice)
     url = reverse("jobs:submit")
-    assert 'name="other_pools"' not in client.get(url).content.decode()
-    gone = client.post(url, form_data(project, other_pools="gone"))
-    assert 'name="other_pools"' in gone.content.decode()
+    assert _is_hidden(client.get(url))
+    assert not _is_hidden(client.post(url, form_data(project, other_pools="gone")))
     create_pool(actor=root, name="spare")
-    page = client.get(url).content.decode()
-    assert 'name="other_pools"' in page and "Of default, spare." in page
+    page = client.get(url)
+    assert not _is_hidden(page) and "Of default, spare." in page.content.decode()
+
+
+def _is_hidden(page) -> bool:
+    """Whether the field is there and not shown."""
+    before, there, _ = page.content.decode().partition('name="other_pools"')
+    assert there
+    return "<div hidden>" in before[-400:]
