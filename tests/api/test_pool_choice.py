@@ -77,18 +77,9 @@ def test_the_form_and_the_pages_of_the_job_say_them(client, alice, project, clus
     assert (job.pool.name, job.pool_choice) == ("spare", None)
 
 
-def test_where_there_is_one_pool_nobody_is_asked_for_others(client, alice, root, project, cluster):
+def test_where_there_are_several_pools_the_form_names_them(client, alice, root, project, cluster):
     client.force_login(alice)
     url = reverse("jobs:submit")
-    assert _is_hidden(client.get(url))
-    assert not _is_hidden(client.post(url, form_data(project, other_pools="gone")))
+    assert "Of default" not in client.get(url).content.decode()
     create_pool(actor=root, name="spare")
-    page = client.get(url)
-    assert not _is_hidden(page) and "Of default, spare." in page.content.decode()
-
-
-def _is_hidden(page) -> bool:
-    """Whether the field is there and not shown."""
-    before, there, _ = page.content.decode().partition('name="other_pools"')
-    assert there
-    return "<div hidden>" in before[-400:]
+    assert "the best first. Of default, spare." in client.get(url).content.decode()
