@@ -102,8 +102,8 @@ def starts_of(opening: Opening, now: datetime) -> Starts:
         )
     loaded = loaded.to_decide(policy, now=now)
     snapshot = Memories().add_to(loaded.snapshot, policy, now=now)
-    if opening.leaving:
-        stays = ~np.isin(snapshot.waiting.id, opening.leaving)
+    if leaving := [job.pk for job in opening.leaving]:
+        stays = ~np.isin(snapshot.waiting.id, leaving)
         snapshot = replace(snapshot, waiting=snapshot.waiting.take(stays))
     plan = plan_cycle(snapshot, policy)
     ready, rooms = split_starts(plan, snapshot, {})

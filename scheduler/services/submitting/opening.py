@@ -61,10 +61,9 @@ class Opening:
     members: Members | None = None
 
     @property
-    def leaving(self) -> list[int]:
+    def leaving(self) -> list[Job]:
         """The jobs of its group that wait and are cancelled for it."""
-        members, policy = self.members, self.spec.group_policy
-        return [job.pk for job in members.leaving(policy)] if members else []
+        return self.members.leaving(self.spec.group_policy) if self.members else []
 
     @property
     def _fields(self) -> dict[str, Any]:

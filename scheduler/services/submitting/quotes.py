@@ -124,7 +124,7 @@ def preview_of(opening: Opening) -> Quote:
         gpus=spec.gpus,
         free_gpus=summary.free,
         total_gpus=summary.total,
-        jobs_ahead=ahead.exclude(pk__in=opening.leaving).count(),
+        jobs_ahead=ahead.count() - _leaving_ahead(opening),
         unit_price=price,
         worst_case_cost=_most(spec, price),
         currency=load_conf().currency,
@@ -132,6 +132,14 @@ def preview_of(opening: Opening) -> Quote:
         highest=highest_words(spec, pool, steps),
         group=group_words(spec, opening.members),
     )
+
+
+def _leaving_ahead(opening: Opening) -> int:
+    """Of those that are counted as ahead how many are cancelled for it: rows that were read
+    anyway, and perhaps more of them than a statement takes parameters."""
+    pool, tier = opening.target.queue.pool_id, opening.spec.tier_number
+    waits = (job for job in opening.leaving if job.state == JobState.QUEUED)
+    return sum(job.pool_id == pool and job.tier >= tier for job in waits)
 
 
 def _most(spec: JobSpec, price: Decimal | None) -> Decimal | None:
