@@ -131,6 +131,17 @@ def test_agents_of_before_and_after_a_sleep_end_nothing_of_each_other(
     assert float(at) <= time.monotonic() - 30, "an answer that slept itself is an old one"
 
 
+def test_a_moment_that_an_earlier_agent_rounded_up_is_believed_at_once(
+    contact: Contact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clocks, "since_boot", lambda: 99.9996)
+    monkeypatch.setattr(clocks, "slept_s", lambda: 0.0)
+    contact.paths[0].write_text(f"boot {99.9996:020.3f}\n")
+    assert contact_of(contact.paths, "boot") == pytest.approx(99.9996, abs=0.001)
+    contact.paths[0].write_text(f"boot {100.001:020.3f}\n")
+    assert contact_of(contact.paths, "boot") == 0.0, "that lies ahead"
+
+
 def test_what_lies_ahead_or_is_no_number_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "contact"
     for at in (f"{time.monotonic() + 60:020.3f}", "nan", "inf", "0000", "x", ""):

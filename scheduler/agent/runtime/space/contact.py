@@ -21,6 +21,7 @@ from pathlib import Path
 from scheduler.agent.runtime import kernel
 
 _DECIMALS = 3
+_ROUNDED_UP_S = 0.0005
 _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -59,7 +60,8 @@ def _moment(told: str) -> float:
     awake, since_start = float(told), told.partition(".")[2][_DECIMALS:]
     if since_start:
         return int(since_start) / 1000
-    return awake + slept_s() if awake > 0 else 0.0
+    # They rounded to the nearest millisecond: at the moment itself that may lie ahead.
+    return awake - _ROUNDED_UP_S + slept_s() if awake > 0 else 0.0
 
 
 def write_contact(path: Path, boot_id: str, at: float) -> None:
