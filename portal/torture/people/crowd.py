@@ -39,8 +39,10 @@ from scheduler.agent.runtime.limits import set_limits
 logger = logging.getLogger(__name__)
 
 _TRIES_S = 45.0
-# Of so many submits: with ten kinds, each comes eight times among four hundred.
+# Of so many submits by those who mean well.
 _HOSTILE = 0.2
+# Besides, one after so long: each of nine kinds eight times in ten minutes.
+_HOSTILE_PACE_S = (4.0, 8.0)
 _DONE = (200, 201)
 # Held jobs wait for other jobs, a moment or their owner: nobody makes room for others with them.
 _IN_LINE = """SELECT count(*) FROM scheduler_job
@@ -184,9 +186,9 @@ class Crowd:
         self.over.wait(own.uniform(0.0, 0.6))
 
     def _misbehave(self, dice: random.Random) -> None:
-        """One hostile job at once, so that there is some in any run."""
+        """One hostile job at once, so that there is some in any run, and another now and then."""
         self._submit_hostile(f"t-{dice.getrandbits(48):012x}", dice)
-        self.over.wait()
+        self.over.wait(dice.uniform(*_HOSTILE_PACE_S))
 
     def _submit_hostile(self, key: str, dice: random.Random) -> None:
         kind, at = next(self._hostile), time.time()
