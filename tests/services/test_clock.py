@@ -37,6 +37,10 @@ def stepped(*steps):
         ([], 10, 50, 40),
         ([(30, HOUR_S)], 10, HOUR_S + 50, 40),
         ([(30, HOUR_S)], HOUR_S + 40, HOUR_S + 50, 10),
+        # Told by a node before the step, in a call that took five seconds; and by a server whose
+        # clock is five seconds behind.
+        ([(30, HOUR_S)], 33, HOUR_S + 50, 17),
+        ([(30, HOUR_S)], HOUR_S + 26, HOUR_S + 50, 24),
         ([(20, HOUR_S), (40, HOUR_S)], 10, 2 * HOUR_S + 50, 40),
         ([(20, HOUR_S), (40, HOUR_S)], HOUR_S + 30, 2 * HOUR_S + 50, 20),
         ([(30, 4)], 10, 50, 40),
@@ -44,6 +48,8 @@ def stepped(*steps):
         ([(20, -HOUR_S), (40, HOUR_S)], 10, 50, 40),
         ([(20, HOUR_S), (40, -HOUR_S)], 10, 50, 40),
         ([(20, HOUR_S), (40, -HOUR_S)], 45, 50, 5),
+        ([(20, HOUR_S), (40, 100 - HOUR_S)], 145, 150, 5),
+        ([(20, HOUR_S), (40, 100 - HOUR_S)], 10, 150, 40),
         ([(20, HOUR_S), (30, HOUR_S), (40, -HOUR_S - 60)], 10, HOUR_S - 60 + 50, 40),
     ],
 )

@@ -34,6 +34,8 @@ class Clock:
     """What a process has seen of its own clock. `steps`: the last moment before, and how far.
 
     All that was written before a step is from before that moment, and nothing of what came later.
+    It lies in the middle of what the clock has left out: a moment that a node told, brought to this
+    clock, is off by how long its call took, and other servers' clocks are not quite this one.
 
     A clock that is put back mends what was put forward before, newest first. Beyond that it only
     makes deadlines late, which harms nobody: it is not corrected.
@@ -76,22 +78,24 @@ class Clock:
                 # At the earliest it was set right after the last look, at the latest right now.
                 # After a while without a look there may have been several steps, and what was
                 # written between them counts as young.
-                at_latest = ahead if passed > _UNWATCHED else passed
-                last = before + at_latest if passed < ahead else before
+                left_out = ahead if passed > _UNWATCHED else (passed + ahead) / 2
+                last = before + left_out if passed < ahead else before
                 self.steps = [*self.steps, (last, ahead)][-_MOST_STEPS:]
             elif ahead < -_STEP:
-                self._put_back(-ahead)
+                self._put_back(-ahead, now)
             is_new = abs(ahead) > _STEP
         self._looked = now, steady_s
         if self._kept_in is not None and (is_new or steady_s - self._kept_at_s > _KEEP_EVERY_S):
             self._kept_at_s = steady_s
             self._keep(self._kept_in, now, steady_s)
 
-    def _put_back(self, by: timedelta) -> None:
+    def _put_back(self, by: timedelta, now: datetime) -> None:
         while by > timedelta(0) and self.steps:
             *earlier, (before, ahead) = self.steps
             self.steps = [*earlier, (before, ahead - by)] if ahead > by else earlier
             by -= ahead
+        # What is written from now on was not left out any more.
+        self.steps = [(min(before, now), ahead) for before, ahead in self.steps]
 
     def _keep(self, path: Path, now: datetime, steady_s: float) -> None:
         steps = [(before.isoformat(), by.total_seconds()) for before, by in self.steps]
