@@ -57,6 +57,10 @@ _REASONS = {
     WaitReason.BEHIND_HIGHER_PRIORITY: "jobs ahead of it need the GPUs first",
     WaitReason.BACKFILL_WOULD_DELAY_HEAD: "it would run past the time a job ahead can start",
     WaitReason.LICENCE_WAIT: "all seats of a licence that it needs are taken",
+    WaitReason.START_DROPPED: (
+        "there is room for it, but each start that was planned came to nothing; it is tried again "
+        "by itself, and Health tells operators"
+    ),
     WaitReason.EVALUATING: "the scheduler has not looked at it yet; it does so within seconds",
 }
 

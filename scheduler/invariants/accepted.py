@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scheduler.invariants.rows import Rows
-from scheduler.states import JobState, WaitReason
+from scheduler.states import BY_SCHEDULER, JobState, WaitReason
 
 # Cycles come within seconds of a change; this is long enough for two whatever the machine does.
 LOOKED_AT_WITHIN_S = 600.0
@@ -48,12 +48,15 @@ def keys_are_one(rows: Rows) -> Iterator[str]:
 
 
 def what_waits_was_looked_at(rows: Rows, *, now: float) -> Iterator[str]:
-    """The part of I26 about rows: who is in line has been looked at by a cycle.
+    """The part of I26 about rows: who is in line has been looked at by a cycle, and starts where
+    nothing stands in the way.
 
-    Asked of jobs in line that nothing is said of yet; `moved_at` is their last move.
+    Asked of jobs in line that wait for the scheduler alone; `moved_at` is their last move.
     """
     for job in rows.rows("job"):
-        is_unseen = job["state"] == JobState.QUEUED and job["wait_reason"] == WaitReason.EVALUATING
+        is_left = job["state"] == JobState.QUEUED and job["wait_reason"] in BY_SCHEDULER
         waits_s = now - (job["moved_at"] or now)
-        words = f"job {job['id']} is in line for {waits_s:.0f} s and no cycle looked at it"
-        yield words if is_unseen and waits_s > LOOKED_AT_WITHIN_S else ""
+        is_seen = job["wait_reason"] == WaitReason.START_DROPPED
+        could = "could start it" if is_seen else "looked at it"
+        words = f"job {job['id']} is in line for {waits_s:.0f} s and no cycle {could}"
+        yield words if is_left and waits_s > LOOKED_AT_WITHIN_S else ""

@@ -18,6 +18,7 @@ from scheduler.loop.loading import Loaded
 from scheduler.services.bookings import note_nodes
 from scheduler.services.errors import LeaseLost
 from scheduler.services.placing import Start, hold_poisoned, start_attempts
+from scheduler.services.preempting.overtaken import why_dropped
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.guard import Refusals
 from scheduler.services.waits import record_waits
@@ -34,6 +35,9 @@ MAX_REASONS = 300
 MAX_FACTS = 100
 # The first time a picture may just have been a moment old.
 FIRST_REST, LONGEST_REST = timedelta(seconds=5), timedelta(minutes=5)
+# Cycles in a row that planned a start which came to nothing. Whom that befalls each time is no
+# victim of an old picture: engine and services see something differently.
+IN_A_ROW = 3
 _NOTHING: Mapping[int, Standing] = {}
 _UNPLANNED: Mapping[int, int] = {}
 
@@ -46,11 +50,13 @@ class WaitMemory:
     `resting`: jobs whose start a limit refused that the engine had not seen, how often, and until
     when they are left out of plans: longer from time to time, so that nobody is stopped for them
     again and again. Who asks for something else, or pays more, does not rest any longer.
+    `dropped`: jobs whose start the last cycle planned in vain, and how many in a row did.
     """
 
     facts: dict[int, tuple[object, ...]] = field(default_factory=dict)
     written_at: datetime | None = None
     resting: dict[int, tuple[int, datetime]] = field(default_factory=dict)
+    dropped: dict[int, int] = field(default_factory=dict)
 
     def without_resting(self, snapshot: Snapshot, loaded: Loaded, now: datetime) -> Snapshot:
         """The snapshot, made of `loaded`, without those that rest now; who waits no more, or has
@@ -67,13 +73,34 @@ class WaitMemory:
     def rest(self, refused: Refusals, now: datetime) -> None:
         """Tell these jobs what they wait for, and leave them out for a while."""
         for job in refused:
-            times = 1 + self.resting.get(job, (0, now))[0]
-            pause = min(LONGEST_REST, FIRST_REST * 2 ** min(times - 1, 16))
-            self.resting[job] = times, now + pause
-            self.facts.pop(job, None)
+            self._leave_out(job, now)
         if refused:
             waits = [(job, error.reason, error.facts) for job, error in refused.items()]
             record_waits(waits, now=now)
+
+    def drop(self, starts: Sequence[Start], now: datetime) -> None:
+        """These came to nothing, though no limit refused them: who is among them cycle after cycle
+        is told so, as is the log, and rests."""
+        before = self.dropped
+        self.dropped = {start.job_id: 1 + before.get(start.job_id, 0) for start in starts}
+        often = [start for start in starts if self.dropped[start.job_id] >= IN_A_ROW]
+        if not often:
+            return
+        waits = []
+        for job, why in why_dropped(often).items():
+            until = self._leave_out(job, now)
+            logger.warning("job %s is planned in vain until %s: %s", job, until, why)
+            facts = {"why": why, "until": until.strftime("%H:%M:%S UTC")}
+            waits.append((job, WaitReason.START_DROPPED, facts))
+        record_waits(waits, now=now)
+
+    def _leave_out(self, job: int, now: datetime) -> datetime:
+        """Until when."""
+        times = 1 + self.resting.get(job, (0, now))[0]
+        until = now + min(LONGEST_REST, FIRST_REST * 2 ** min(times - 1, 16))
+        self.resting[job] = times, until
+        self.facts.pop(job, None)
+        return until
 
     def is_due(self, now: datetime) -> bool:
         """Whether the last writing is long enough ago."""
@@ -91,36 +118,40 @@ def commit_starts(
 ) -> tuple[int, int]:
     """Make the starts fact, each whole or not; returns how many, and how many were dropped.
 
-    `limits_s`: for how long they were planned, by job. Whom a limit keeps from it rests.
+    `limits_s`: for how long they were planned, by job. Whom a limit keeps from it rests, as does
+    who is dropped again and again.
     If a job's own row makes a batch impossible, its starts are committed one by one and that job
     is held with a reason, so that it cannot stop the others again. Raises LeaseLost.
     """
     orders = [_order(start, standings.get(start.job), limits_s.get(start.job)) for start in starts]
-    started, refused = 0, Refusals()
+    started: list[int] = []
+    refused = Refusals()
     for first in range(0, len(orders), MAX_STARTS):
         batch = orders[first : first + MAX_STARTS]
         try:
-            found = start_attempts(batch, lease_token=lease_token, now=now, refused=refused)
-            started += len(found)
+            started += start_attempts(batch, lease_token=lease_token, now=now, refused=refused)
         except (LeaseLost, DatabaseError):
             raise
         except Exception:
             logger.exception("a start cannot be committed; trying them one by one")
-            started += sum(_start_alone(order, refused, lease_token, now) for order in batch)
+            for order in batch:
+                started += _start_alone(order, refused, lease_token, now)
     if memory is not None:
         memory.rest(refused, now)
-    return started, len(starts) - started
+        done = {*started, *refused}
+        memory.drop([order for order in orders if order.job_id not in done], now)
+    return len(started), len(starts) - len(started)
 
 
-def _start_alone(order: Start, refused: Refusals, lease_token: int, now: datetime) -> int:
+def _start_alone(order: Start, refused: Refusals, lease_token: int, now: datetime) -> list[int]:
     try:
-        return len(start_attempts([order], lease_token=lease_token, now=now, refused=refused))
+        return start_attempts([order], lease_token=lease_token, now=now, refused=refused)
     except (LeaseLost, DatabaseError):
         raise
     except Exception as error:
         logger.exception("job %s cannot be started and is held", order.job_id)
         hold_poisoned([order.job_id], detail=f"it could not be started: {error!r}", now=now)
-        return 0
+        return []
 
 
 def _order(start: PlannedStart, standing: Standing | None, limit_s: int | None) -> Start:

@@ -107,6 +107,7 @@ from scheduler.states.troubles import (
 )
 from scheduler.states.waits import (
     AUTOMATIC_HOLDS,
+    BY_SCHEDULER,
     CHECK_TITLES,
     FAULTS,
     NOT_RELEASED,
@@ -124,6 +125,7 @@ __all__ = [
     "ASKED_KINDS",
     "ATTEMPT_MOVES",
     "AUTOMATIC_HOLDS",
+    "BY_SCHEDULER",
     "CHECK_TITLES",
     "DENY_WORDS",
     "END_RULES",

@@ -41,6 +41,7 @@ class WaitReason(StrEnum):
     BACKFILL_WOULD_DELAY_HEAD = "backfill_would_delay_head"
     LICENCE_WAIT = "licence_wait"
     AUTOSCALE_PROVISIONING = "autoscale_provisioning"
+    START_DROPPED = "start_dropped"
     EVALUATING = "evaluating"
 
 
@@ -67,6 +68,9 @@ NOT_RELEASED = AUTOMATIC_HOLDS - RETRY_PAUSES
 
 # What nothing that becomes free can mend: the request has to change, or a rule.
 FAULTS = frozenset({WaitReason.INVALID_SPEC, WaitReason.INFEASIBLE_EVER, WaitReason.POLICY_DENIED})
+
+# Nothing stands in the way but the scheduler: for longer than a moment that is a fault of its own.
+BY_SCHEDULER = frozenset({WaitReason.START_DROPPED, WaitReason.EVALUATING})
 
 # What is looked at, as a person calls it, whether it stands in the way or not.
 CHECK_TITLES: Mapping[WaitReason, str] = {
@@ -99,6 +103,7 @@ CHECK_TITLES: Mapping[WaitReason, str] = {
     WaitReason.BACKFILL_WOULD_DELAY_HEAD: "Delays nobody ahead",
     WaitReason.LICENCE_WAIT: "Licences",
     WaitReason.AUTOSCALE_PROVISIONING: "New nodes",
+    WaitReason.START_DROPPED: "Start as planned",
     WaitReason.EVALUATING: "First look",
 }
 
@@ -171,6 +176,9 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "Waits for licence {licence}: needs {asked}, {free} of {total} are free."
     ),
     WaitReason.AUTOSCALE_PROVISIONING: "More nodes are on their way.",
+    WaitReason.START_DROPPED: (
+        "There is room for it, but it could not be started: {why}. Tried again at {until}."
+    ),
     WaitReason.EVALUATING: "The scheduler has not looked at it yet.",
 }
 
@@ -213,6 +221,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.PREEMPTION_IN_PROGRESS: "It starts as soon as they have stopped.",
     WaitReason.LICENCE_WAIT: "Nobody knows when enough licences are back.",
     WaitReason.AUTOSCALE_PROVISIONING: "Nobody knows when the new nodes are ready.",
+    WaitReason.START_DROPPED: "It is tried again at the time it names.",
     WaitReason.EVALUATING: "The scheduler has not looked at it yet.",
 }
 

@@ -6,17 +6,18 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from accounts.models import Rate
 from scheduler.engine.snapshot import Limits, ints
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.loading import load_snapshot
-from scheduler.models import Job
+from scheduler.models import Job, Node
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.keeping.rules import BudgetRules
 from scheduler.services.sharing.limits import set_caps, set_quota
-from scheduler.states import JobState, WaitReason, wait_sentence
+from scheduler.states import JobState, NodeState, WaitReason, wait_sentence
 from tests.scenes import at, submit
 
 pytestmark = pytest.mark.django_db
@@ -94,3 +95,34 @@ def test_so_is_who_is_tried_alone_beside_a_start_that_breaks(
     bad.refresh_from_db()
     assert (bad.state, job.wait_reason) == (JobState.HELD, WaitReason.QUOTA_HARD)
     assert job.pk in scheduler.memory.resting
+
+
+def test_who_is_planned_in_vain_time_and_again_is_told_so_and_gives_way(
+    scheduler, cluster, alice, project, monkeypatch, caplog
+):
+    """The engine sees a free node that takes no work; as if it had forgotten to ask."""
+    job = submit(alice, project, nodes=2, gpus_per_node=2)
+    Node.objects.filter(name="n2").update(state=NodeState.DRAINING)
+    all_of_them = np.ones(len(cluster.nodes), bool)
+
+    def blind_to_drains(now, **more):
+        loaded = load_snapshot(now, **more)
+        nodes = replace(loaded.snapshot.nodes, takes_work=all_of_them)
+        return replace(loaded, snapshot=replace(loaded.snapshot, nodes=nodes))
+
+    monkeypatch.setattr(loop_cycle, "load_snapshot", blind_to_drains)
+    assert [scheduler.run_cycle(at(second)).dropped for second in (1, 2)] == [1, 1]
+    job.refresh_from_db()
+    assert job.wait_reason == WaitReason.EVALUATING and not caplog.records
+    other = submit(alice, project, gpus_per_node=2, now=at(2))
+    assert scheduler.run_cycle(at(3)).dropped == 1
+    job.refresh_from_db()
+    assert wait_sentence(job.wait_reason, job.wait_facts) == (
+        "There is room for it, but it could not be started: n2 takes no work. "
+        "Tried again at 12:00:08 UTC."
+    )
+    assert [line.getMessage() for line in caplog.records if "in vain" in line.getMessage()]
+    # Meanwhile nobody waits behind it.
+    assert scheduler.run_cycle(at(4)).started == 1
+    other.refresh_from_db()
+    assert other.state == JobState.STARTING

@@ -125,6 +125,10 @@ def nobody_looked_at_it(house):
     Job.objects.filter(name="many").update(wait_reason="evaluating")
 
 
+def nobody_could_start_it(house):
+    Job.objects.filter(name="many").update(wait_reason="start_dropped")
+
+
 def success_without_its_exit(house):
     Placement.objects.filter(attempt__number=2).update(exit_code=None)
 
@@ -228,4 +232,5 @@ SPOILT = [
     ("I22", segments_part),
     ("I25", token_was_used_on),
     ("I26", nobody_looked_at_it),
+    ("I26", nobody_could_start_it),
 ]

@@ -185,9 +185,9 @@ def _waiting(seen: Wellbeing, now: datetime) -> Check:
     if seen.unseen_since is None:
         return Check(name, Tone.GOOD, "Each knows why it waits.")
     age = now - seen.unseen_since
-    words = f"One waits for {duration(age)} for a cycle to look at it."
+    words = f"One waits for {duration(age)} and nothing stands in its way."
     tone = _graded(age, UNSEEN, UNSEEN_LONG)
-    remedy = "The scheduler falls behind or has stopped; see the line above."
+    remedy = "The scheduler falls behind, has stopped or plans in vain: the line above, its log."
     return Check(name, tone, words, remedy if tone != Tone.GOOD else "", "queue:list")
 
 

@@ -24,7 +24,7 @@ from scheduler.models import (
     Reconciliation,
     SchedulerLease,
 )
-from scheduler.states import JobState, NodeState, WaitReason
+from scheduler.states import BY_SCHEDULER, JobState, NodeState
 
 _OF_NODES = (Count("pk"), Min("last_seen_at"), Count("counts_from"))
 # A list of waiting jobs may be thousands long; if the oldest are well, so are the others soon.
@@ -46,7 +46,7 @@ class Machines:
 @dataclass(frozen=True, slots=True)
 class Wellbeing:
     """Moments are None where there is none; `unseen_since` is of the waiting job that waits longest
-    for a cycle to look at it, `unsealed_since` of the oldest event outside the audit's chain.
+    for nothing but the scheduler, `unsealed_since` of the oldest event outside the audit's chain.
     `promises_at` and what follows are of the last look at the invariants; `first_break` in words.
     """
 
@@ -123,9 +123,9 @@ def _moments() -> dict[str, Any]:
 
 
 def _unseen() -> QuerySet[Job]:
-    """Who waits to be looked at, from `since_` on, the longest first: one that waits again keeps
-    the time of its submit, so it is told by the last event. Of the oldest only."""
-    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
+    """Who waits for the scheduler alone, from `since_` on, the longest first: one that waits again
+    keeps the time of its submit, so it is told by the last event. Of the oldest only."""
+    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason__in=sorted(BY_SCHEDULER))
     oldest = unseen.order_by("queued_at").values("pk")[:_MOST_UNSEEN]
     last = JobEvent.objects.filter(job=OuterRef("pk")).order_by("-at").values("at")[:1]
     since = Coalesce(Subquery(last), "queued_at")

@@ -15,7 +15,7 @@ from scheduler.models import Attempt, Job, JobEvent, JobSet, Placement, Secret, 
 from scheduler.services.invariants.reading import ROWS
 from scheduler.services.secrets.cipher import Unsealable, unseal
 from scheduler.services.secrets.keeping import place_of
-from scheduler.states import JobState, WaitReason
+from scheduler.states import BY_SCHEDULER, JobState
 
 SETS = 200
 
@@ -48,9 +48,9 @@ def doubled_keys() -> Iterator[Rows]:
 
 
 def unseen_jobs() -> Iterator[Rows]:
-    """Jobs in line that nothing is said of yet, with when something last befell them: who changes
-    one that waits has it looked at anew."""
-    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
+    """Jobs in line that wait for the scheduler alone, with when something last befell them: who
+    changes one that waits has it looked at anew."""
+    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason__in=sorted(BY_SCHEDULER))
     moved = unseen.order_by().annotate(moved_at=Max("events__at"))
     found = moved.values("id", "state", "wait_reason", "moved_at").iterator(ROWS)
     while part := [plain(row) for row in islice(found, ROWS)]:

@@ -3,14 +3,14 @@ nodes were taken out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.db import connection
 from django.db.models import QuerySet
 
-from scheduler.models import Booking, Device, Job, JobEvent, Node
+from scheduler.models import Allocation, Booking, Device, Job, JobEvent, Node
 from scheduler.selectors.machines.shapes import serving
 from scheduler.states import JobState, NodeState
 
@@ -88,6 +88,28 @@ def refuse_on_taken_out(starts: Sequence[Start]) -> None:
     for start in starts:
         if any(place.node_id in gone for place in start.placements):
             raise Overtaken(start.job_id, "would start on a node that takes no work any more")
+
+
+def why_dropped(starts: Sequence[Start]) -> dict[int, str]:
+    """What keeps each of these planned starts from becoming fact as the rows are now, by job."""
+    places = [place for start in starts for place in start.placements]
+    wanted = {place.node_id for place in places}
+    rows = Node.objects.filter(pk__in=wanted).order_by().values_list("pk", "name", "state")
+    nodes = {pk: (name, state == NodeState.READY) for pk, name, state in rows}
+    devices = {pk for place in places for pk in place.device_ids}
+    held = Allocation.objects.filter(device__in=devices, released_at__isnull=True).order_by()
+    taken = set(held.values_list("device_id", flat=True))
+    return {start.job_id: _why(start, nodes, taken) for start in starts}
+
+
+def _why(start: Start, nodes: Mapping[int, tuple[str, bool]], taken: Collection[int]) -> str:
+    for place in start.placements:
+        name, takes_work = nodes.get(place.node_id, ("a node that is gone", False))
+        if not takes_work:
+            return f"{name} takes no work"
+        if any(device in taken for device in place.device_ids):
+            return f"a GPU of {name} is held by another job"
+    return "what was planned is not what it asks for"
 
 
 def _suits(start: Start | Room, job: Job) -> bool:
