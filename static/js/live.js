@@ -57,7 +57,7 @@
   function isBusy(region) {
     const focus = document.activeElement;
     if (region.contains(focus) && focus.matches("input, textarea, select")) return true;
-    if (region.querySelector("details.menu[open], dialog[open], form[data-sent]")) return true;
+    if (region.querySelector("details.menu[open], dialog[open], [data-sent]")) return true;
     const selection = getSelection();
     if (!selection.isCollapsed && selection.containsNode(region, true)) return true;
     return [...region.querySelectorAll("input, textarea, select")].some(isChanged);

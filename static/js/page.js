@@ -113,12 +113,12 @@
 
   /* Nor is anything asked beside a form that is on its way: leaving would break it off. */
   document.addEventListener("htmx:beforeRequest", (event) => {
-    if (event.target.dataset?.sent) event.preventDefault();
+    if (event.target.closest("[data-sent]")) event.preventDefault();
   });
 
   /* Back, or stopped: the form may be sent again. */
   function unlock() {
-    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+    for (const form of document.querySelectorAll("[data-sent]")) delete form.dataset.sent;
     for (const button of document.querySelectorAll("[aria-busy=true]")) button.removeAttribute("aria-busy");
   }
   window.addEventListener("pageshow", unlock);

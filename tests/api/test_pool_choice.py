@@ -77,9 +77,12 @@ def test_the_form_and_the_pages_of_the_job_say_them(client, alice, project, clus
     assert (job.pool.name, job.pool_choice) == ("spare", None)
 
 
-def test_where_there_are_several_pools_the_form_names_them(client, alice, root, project, cluster):
+def test_where_there_is_one_pool_nobody_is_asked_for_others(client, alice, root, project, cluster):
     client.force_login(alice)
-    url = reverse("jobs:submit")
-    assert "Of default" not in client.get(url).content.decode()
+    url, field = reverse("jobs:submit"), 'name="other_pools"'
+    assert field not in client.get(url).content.decode()
+    named = client.post(url, form_data(project, other_pools="gone")).content.decode()
+    assert field in named, "what somebody named is there to be changed"
     create_pool(actor=root, name="spare")
-    assert "the best first. Of default, spare." in client.get(url).content.decode()
+    page = client.get(url).content.decode()
+    assert field in page and "the best first. Of default, spare." in page

@@ -91,6 +91,20 @@ def test_an_empty_field_is_named_once_somebody_left_it_and_nothing_is_kept_of_it
     expect(page.locator(".err")).to_have_count(0)
 
 
+def test_a_check_goes_its_own_way_whichever_button_has_the_focus_meanwhile(visit):
+    page = visit("alice")
+    page.goto("/jobs/new/?from=sample")
+    settled(page)
+    for name in ("Repeat…", "What if it were smaller or larger"):
+        page.locator("#id_memory").fill("lots")
+        with page.expect_request("**/jobs/new/?part=summary"):
+            page.get_by_role("button", name=name).focus()
+        expect_wrong(page, "memory", "'lots' is not a size")
+        page.locator("#id_memory").fill("1GiB")
+        settled(page)
+        expect(page.locator("#summary")).to_contain_text("Every check passes")
+
+
 def test_the_button_stands_still_while_the_summary_comes(visit):
     """Whoever goes to press it as soon as the page is there does not press beside it."""
     page = visit("alice")
