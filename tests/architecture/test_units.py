@@ -67,6 +67,15 @@ def test_the_book_types_manage_py_only_as_the_units_do():
     assert {"restored", "migrate", "verify_ledger"} <= set(re.findall(r"manage\.sh (\w+)", book))
 
 
+@pytest.mark.parametrize(
+    "unit", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda unit: unit.stem
+)
+def test_what_keeps_a_program_from_starting_is_outlasted(unit):
+    """Left to itself systemd gives one up that ended five times within ten seconds."""
+    head, _, service = unit.read_text().partition("[Service]")
+    assert "\nStartLimitIntervalSec=0\n" in head and "\nRestart=always\n" in service
+
+
 def test_a_long_migration_is_not_killed_by_the_start_of_the_web():
     """It runs before the program, where systemd gives 90 s unless told otherwise."""
     unit = (DEPLOY / "systemd" / "trainyard-web.service").read_text()
