@@ -17,7 +17,8 @@ from portal.torture.yard import SECOND
 
 _PIECE = bytes(65_536)
 _MOST_SWITCHES = 40
-_REMOUNTS = 40
+# For a moment at which a node has nothing to do: between two programs it is short.
+_LOOKS, _LOOK_S = 250, 0.1
 _SPARE_MEMORY = 512 * 1024
 # After each of these something has just been written to a disk, or is about to be.
 DISK_POINTS = (
@@ -84,13 +85,10 @@ def forbid_disk(hand: Hand) -> str:
     if not node:
         return ""
     place, program = hand.yard.places.node(node), hand.yard.node_program(node)
-    for _ in range(_REMOUNTS):
-        with hand.stopping(hand.yard.pid_of(program)):
-            is_idle = not hand.slots(node)
-            done = is_idle and hand.kill(hand.yard.pid_of(program)) and _remounted(place, "ro")
-        if done:
+    for _ in range(_LOOKS):
+        if not hand.slots(node) and _taken_writes_from(hand, node, program, place):
             break
-        hand.nap(0.5)
+        hand.nap(_LOOK_S)
         if hand.over.is_set():
             return ""
     else:
@@ -100,6 +98,13 @@ def forbid_disk(hand: Hand) -> str:
     finally:
         _remounted(place, "rw")
     return node
+
+
+def _taken_writes_from(hand: Hand, node: str, program: str, place: Path) -> bool:
+    """Whether it is idle still once its agent takes nothing up any more, and let itself be hurt."""
+    with hand.stopping(hand.yard.pid_of(program)):
+        is_idle = not hand.slots(node)
+        return is_idle and hand.kill(hand.yard.pid_of(program)) and _remounted(place, "ro")
 
 
 def _remounted(place: Path, way: str) -> bool:
