@@ -14,11 +14,15 @@ from scheduler.engine.snapshot import Limits, ints
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.loading import load_snapshot
 from scheduler.models import Job, Node
+from scheduler.services.placing import Start
+from scheduler.services.preempting.overtaken import why_dropped
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.keeping.rules import BudgetRules
 from scheduler.services.sharing.limits import set_caps, set_quota
 from scheduler.states import JobState, NodeState, WaitReason, wait_sentence
 from tests.scenes import at, submit
+from tests.scenes import start as start_there
 
 pytestmark = pytest.mark.django_db
 
@@ -126,3 +130,23 @@ def test_who_is_planned_in_vain_time_and_again_is_told_so_and_gives_way(
     assert scheduler.run_cycle(at(4)).started == 1
     other.refresh_from_db()
     assert other.state == JobState.STARTING
+
+
+def test_what_keeps_a_start_from_becoming_fact_is_named_by_the_rows(
+    cluster, alice, project, django_assert_num_queries
+):
+    first, second = cluster.node(1), cluster.node(2)
+    start_there(submit(alice, project, gpus_per_node=2), first)
+    taken, free = first.devices.first(), second.devices.first()
+    starts = [
+        Start(1, (PlacedOn(first.pk, 0, (taken.pk,), 1, 1024),)),
+        Start(2, (PlacedOn(second.pk, 0, (free.pk,), 1, 1024),)),
+        Start(3, (PlacedOn(second.pk, 0, (free.pk,), 1, 1024), PlacedOn(0, 1, (), 1, 1024))),
+    ]
+    with django_assert_num_queries(2):
+        told = why_dropped(starts)
+    assert told == {
+        1: "a GPU of n1 is held by another job",
+        2: "what was planned is not what it asks for",
+        3: "a node that is gone takes no work",
+    }
