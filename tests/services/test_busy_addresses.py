@@ -55,3 +55,22 @@ def test_who_dies_in_the_try_after_a_rest_leaves_no_other_rest(root, alice, rece
         deliver(now=at(92))
     assert deliver(now=at(93)) == 1
     assert [row.key for row in Delivery.objects.filter(sent_at=None)] == ["a"]
+
+
+def test_one_that_was_tried_often_keeps_the_others_no_longer_than_the_address_says(
+    root, alice, receiver
+):
+    """Half an hour for the half minute that a chat asks for: nobody would hear of anything."""
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice, key="a")
+    receiver.answers = 500
+    assert deliver(now=at(2)) == 0
+    Delivery.objects.update(tries=6, not_before=at(10))
+    receiver.answers, receiver.retry_after = 429, "30"
+    assert deliver(now=at(10)) == 0
+    told(alice, key="b", second=11)
+    receiver.answers = 204
+    assert deliver(now=at(39)) == 0
+    assert deliver(now=at(40)) == 1
+    (left,) = Delivery.objects.filter(sent_at=None)
+    assert (left.key, left.not_before) == ("a", at(10 + 32 * 60))

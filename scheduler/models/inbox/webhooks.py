@@ -24,7 +24,7 @@ class Webhook(models.Model):
     A chat's is one person's or one team's, and its whole address is what is sealed: who has it
     writes there. `url` then says only where it leads. `since` is how far the news were looked
     through (ahead of now where nothing of before is told); `paused_at`: nothing is sent meanwhile;
-    `tried_at`: the last test.
+    `tried_at`: the last test; `rests_until`: it has said that it is told too much.
     """
 
     url = models.URLField(max_length=500)
@@ -41,6 +41,7 @@ class Webhook(models.Model):
     since = models.DateTimeField()
     paused_at = models.DateTimeField(null=True, blank=True)
     tried_at = models.DateTimeField(null=True, blank=True)
+    rests_until = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )

@@ -32,8 +32,8 @@ from scheduler.services.secrets.cipher import Unsealable, unseal
 MOST_TRIES = 8
 KEPT = timedelta(days=30)
 _FIRST_PAUSE = timedelta(minutes=1)
-# Too many: all that waits for that address waits until the one it was said to is tried again, which
-# is when it said, but no later than this.
+# Too many: all that waits for that address waits until it said, but no longer than this. The one it
+# was said to waits longer each time.
 _TOO_MANY = 429
 MOST_REST = timedelta(hours=1)
 # What was due for so long is no news any more: an address that is away for days would be sent its
@@ -64,10 +64,7 @@ def deliver(*, now: datetime) -> int:
         sent_at=None, given_up_at=None, not_before__lte=now, webhook__paused_at=None
     )
     due.filter(not_before__lt=now - DUE_FOR).update(given_up_at=now)
-    resting = Delivery.objects.filter(
-        sent_at=None, given_up_at=None, status=_TOO_MANY, not_before__gt=now
-    )
-    due = due.exclude(webhook__in=resting.order_by().values("webhook"))
+    due = due.exclude(webhook__rests_until__gt=now)
     chats = due.exclude(signed).exclude(webhook__person__is_active=False)
     # Chats are anybody's: they have time of their own, so that they cost the others none.
     return _carry(due.filter(signed), now) + _carry(chats, now)
@@ -148,6 +145,9 @@ def _send(pk: int, now: datetime) -> _Became:
         sent_at=now if is_sent else None,
         given_up_at=now if not is_sent and tries >= MOST_TRIES else None,
     )
+    if became is _Became.RESTS:
+        # As if it were said for the first time: others have not been tried as often.
+        Webhook.objects.filter(pk=row.webhook_id).update(rests_until=_next_try(answer, 1, now))
     return became
 
 
