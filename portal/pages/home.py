@@ -104,6 +104,7 @@ def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:
             "held": sum(one.allocated for one in pools),
             "down": sum(one.down for one in pools),
             "queued": sum(one.queued for one in pools),
+            "queues": sum(one.queued > 0 for one in pools),
         },
         "may_operate": may_operate,
         "troubled": troubled_nodes(viewer) if may_operate else [],

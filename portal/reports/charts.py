@@ -28,6 +28,7 @@ LEGEND_AT_MOST = 2
 GAP = timedelta(seconds=45)
 GAP_STEPS = 4
 BAR_PX, BAR_FRAME_PX = 28, 72
+NAMES_AXIS = {"type": "category", "automargin": True, "dtick": 1, "ticklabelstandoff": 6}
 # Measure → UUID → x and y.
 Points = dict[str, dict[str, dict[str, list[Any]]]]
 
@@ -289,7 +290,7 @@ def cost_chart(rows: Sequence[tuple[str, float]], currency: str) -> dict[str, An
         ],
         "layout": {
             "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0},
-            "yaxis": {"type": "category", "automargin": True, "dtick": 1},
+            "yaxis": NAMES_AXIS,
             "showlegend": False,
             "bargap": 0.35,
             "height": BAR_FRAME_PX + BAR_PX * len(shown),

@@ -146,10 +146,10 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "{account} may have {limit} {cap}; it has {used}, the job wants {gpus} more."
     ),
     WaitReason.QUOTA_BORROW_LIMIT: (
-        "With what it may borrow, {account} can hold {limit} GPUs; "
-        "it has {used}, the job wants {gpus} more."
+        "Of the {limit} GPUs that {account} may share or borrow {used} are taken; "
+        "the job wants {gpus} more."
     ),
-    WaitReason.POOL_CLOSED: "Queue {queue} of pool {pool} is paused by an operator.",
+    WaitReason.POOL_CLOSED: "The queue of pool {pool} is paused by an operator.",
     WaitReason.MAINTENANCE_CONFLICT: (
         "It would cross the maintenance from {begin} to {until}{remedy}."
     ),

@@ -244,5 +244,5 @@ def test_racks_licences_and_other_tenants_are_measured_too() -> None:
         devices={"card": [0] * 4},
     )
     failing = {one.reason: (one.need, one.have) for one in blocked(cut).checks if not one.is_ok}
-    need = "2 GPUs free on cards its team may use"
-    assert failing == {WaitReason.ISOLATION_CONFLICT: (need, "0 free")}
+    need = "free GPUs on cards its team may use"
+    assert failing == {WaitReason.ISOLATION_CONFLICT: (need, "0 of 3")}

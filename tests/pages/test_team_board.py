@@ -235,6 +235,12 @@ def test_a_burn_down_names_the_day_on_which_a_budget_is_used_up(
     assert (person.used_gpu_s, person.gpus, person.waiting) == (27 * 5 * 3600, 2, 1)
 
 
+def test_what_is_not_charged_yet_was_used_today(board_scene, team, lead, now):
+    Budget.objects.update(spent_s=40 * 3600)
+    [one] = team_board(lead, team, now=now).budgets
+    assert len(one.left) > 1 and {left for _, left in one.left[:-1]} == {one.budget.limit}
+
+
 def test_it_foresees_what_the_page_of_budgets_does(root, team, lead, alice, project):
     """And late in the day as at its begin: by whole days. Ten hours a day make 3650 a year."""
     cluster = build_cluster(root, nodes=1, gpus=4)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from portal.reports.books.cells import short_text
+from portal.reports.charts import NAMES_AXIS
 from portal.templatetags import measures
 from scheduler.selectors.books.frame import Form, Report, Sheet
 
@@ -79,7 +80,7 @@ def _bars(bars: list[tuple[str, float]], unit: str, words: str) -> dict[str, Any
                 "tickangle": 0,
                 "title": {"text": words, "standoff": 8},
             },
-            "yaxis": {"type": "category", "automargin": True, "dtick": 1},
+            "yaxis": NAMES_AXIS,
             "showlegend": False,
             "bargap": 0.35,
             "height": BAR_FRAME_PX + BAR_PX * len(bars),

@@ -62,8 +62,8 @@ def measure_cards(case: Case) -> tuple[str, str]:
     """Free devices on cards that its tenant may come to."""
     board, request = case.board, case.request
     free = int(board.free_of(request)[board.in_pool[request.pool]].sum())
-    asked = gpu_words(request.gpus * request.least_nodes, model_words(board, request))
-    return f"{asked} free on cards its team may use", f"{free} free"
+    in_all = int(board.free_of(request, past_tenants=True)[board.in_pool[request.pool]].sum())
+    return "free GPUs on cards its team may use", f"{free} of {in_all}"
 
 
 def measure_licences(case: Case) -> tuple[str, str]:

@@ -38,6 +38,7 @@ from scheduler.money import from_steps
 from scheduler.selectors.books.desk import require_reader
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.sharing.limits import owner_path
+from scheduler.selectors.sharing.reckoning import Standing, with_standings
 
 _MONTHS = 24
 _NEAREST = 5
@@ -159,8 +160,8 @@ class Mover:
 
     @property
     def percent(self) -> int | None:
-        """Of before, towards zero; None where there was nothing."""
-        return int(self.change * 100 / self.before) if self.before else None
+        """Of before, rounded; None where there was nothing."""
+        return round(self.change * 100 / self.before) if self.before else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +218,14 @@ def burning(viewer: User, now: datetime) -> list[Burn]:
     require_reader(viewer)
     rows = Budget.objects.filter(valid_from__lte=now, valid_until__gt=now)
     rows = rows.select_related("account__team", "account__project__team")
-    found = [_burn(budget) for budget in rows]
+    found = [_burn(budget, seen) for budget, seen in with_standings(rows, now=now)]
     return sorted(found, key=lambda burn: (-burn.percent, burn.owner))[:_NEAREST]
 
 
-def _burn(budget: Budget) -> Burn:
+def _burn(budget: Budget, seen: Standing) -> Burn:
     limit, used, kept = (
         from_steps(each) if budget.is_money else Decimal(each) / _S_PER_HOUR
-        for each in (budget.limit, budget.spent, budget.committed)
+        for each in (budget.limit, seen.used, seen.kept)
     )
     unit = budget.currency if budget.is_money else "GPU-hours"
     return Burn(owner_path(budget) or "the organisation", limit, used, kept, unit)

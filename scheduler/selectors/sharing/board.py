@@ -125,11 +125,15 @@ def _held(team: Team, now: datetime) -> list[HeldRow]:
 
 
 def _burn_down(budget: Budget, standing: Standing, use: Use, now: datetime) -> BurnDown:
+    """What was left by day. What runs and is charged at the end of its hour was used today."""
     by_day = use.money if budget.is_money else use.seconds
     ahead = foresee(budget, standing, now=now, by_day=by_day)
     day, left = now.date(), budget.limit - standing.used
     first = max(budget.valid_from, now - _FARTHEST).date()
     found = [(day, left)]
+    if budget.valid_from.date() == first:
+        charged = sum(count for at, count in by_day.items() if first <= at <= day)
+        left += max(0, standing.used - charged)
     while day > first:
         left += by_day.get(day, 0)
         day -= timedelta(days=1)

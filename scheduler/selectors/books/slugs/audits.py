@@ -111,7 +111,7 @@ REPORTS = (
     Report(
         "audit-extract",
         "Audit extract",
-        "Who changed what in a month; before and after as hashes, with the seal over them.",
+        "Who changed what in a month; the seal over them; files have before and after as hashes.",
         "event",
         _EVENTS,
         Who.BOOKS,

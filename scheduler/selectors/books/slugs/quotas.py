@@ -64,8 +64,7 @@ _QUOTAS = (
 )
 _REMARKS = (
     "Waited for: GPUs asked for × the time from queueing to the first start. Wait caused: as much "
-    "of it as the team was guaranteed and did not hold then, because it was lent, drained, down or "
-    "not in one place.",
+    "of it as the team was guaranteed and did not hold: it was lent, drained, down or scattered.",
     "What was borrowed is known once the month is closed.",
 )
 # Without a model: jobs that take any, against everything the team holds and is guaranteed.
@@ -119,7 +118,8 @@ def _quota_use(ask: Ask, scope: Scope) -> Sheet:
         Check("use equals segments", used, known.held, "GPU-s"),
         Bound("use is at most capacity", used, known.in_service, "GPU-s"),
     ]
-    return sheet_of(_QUOTAS, rows, ask, checks, remarks=_REMARKS, **standing_of(books, span))
+    remarks = _REMARKS if set(span.months) - closed else _REMARKS[:1]
+    return sheet_of(_QUOTAS, rows, ask, checks, remarks=remarks, **standing_of(books, span))
 
 
 def _teams(ask: Ask, scope: Scope) -> dict[int, str]:
@@ -293,7 +293,7 @@ def _sweep(
 
 REPORTS = (
     Report(
-        "quota-use", "Use of quotas", "What teams held beside what they are guaranteed.",
+        "quota-use", "Use of quotas", "What teams held against what they are guaranteed.",
         "team × flavour × day", _QUOTAS, Who.BOOKS | Who.TEAMS | Who.OPERATORS, _quota_use,
         SPAN | {"team"}, ("team", "used_gpu_seconds"),
     ),

@@ -44,6 +44,7 @@ from scheduler.selectors.books.spans import SPAN, Span, closed_of, span_of, stan
 # So many attempts are named one by one.
 _FEW = 1000
 FINAL, SO_FAR = "final", "so far"
+_NO_TRIFLE = 0.05
 _USE = (
     Column("day", "Day", Form.DAY),
     Column("week", "Week"),
@@ -84,10 +85,10 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     rows = [_row(scope, books, key, sums, closed) for key, sums in sorted(days.items())]
     rows = [row for row in rows if any(row[PLACES["held_gpu_seconds"] : PLACES["stands"]])]
     ledger = line_sums(books, ask, scope, lines, accounts) if closed else None
+    remarks = (what_is_idle(conf), *_unread_remarks(rows), *_open_remarks(span, closed))
     return sheet_of(
         _USE, rows, ask, _checks(rows, ledger, books.currency),
-        currency=books.currency, remarks=(what_is_idle(conf), *_open_remarks(span, closed)),
-        **standing_of(books, span),
+        currency=books.currency, remarks=remarks, **standing_of(books, span),
     )  # fmt: skip
 
 
@@ -151,6 +152,18 @@ def _checks(rows: list[Cells], ledger: LineSums | None, currency: str) -> list[C
     charged = total(amount for amount in final if isinstance(amount, Decimal))
     checks.append(Check("days of closed months equal lines", charged, ledger.amount, currency))
     return [*checks, *(check for check in ledger.checks(currency) if check.unit == currency)]
+
+
+def _unread_remarks(rows: list[Cells]) -> tuple[str, ...]:
+    """Where what was not measured is no trifle: it may have been idle, and stands under use."""
+    sums = totals_of(_USE, rows)
+    unread, held = sums["unread_gpu_seconds"], sums["held_gpu_seconds"]
+    if not held or unread / held < _NO_TRIFLE:
+        return ()
+    return (
+        f"Not measured: {unread / held * 100:.0f} % of what was held. Whether it was at work "
+        "nobody knows; what it cost stands under use.",
+    )
 
 
 def _open_remarks(span: Span, closed: frozenset[str]) -> tuple[str, ...]:
