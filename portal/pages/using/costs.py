@@ -69,7 +69,6 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
         "currency": currency,
         "is_time": by in SPANS,
         "figure": cost_chart([(row.key, float(row.cost)) for row in rows], currency),
-        "dearest": max((row.cost for row in rows), default=Decimal(0)),
         "rates": current_rates(),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
