@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scheduler.agent.runtime import kernel
 from scheduler.agent.setup import folders
 from scheduler.states import EndReason, FailureClass
 from scheduler.triage import Failure, judge
@@ -142,3 +146,19 @@ def test_the_next_attempt_resumes_from_the_last_whole_checkpoint(
     report, log = portal.outcome("alpha", second)
     kept = agent.state / "checkpoints" / str(first.job_id) / "epoch-1"
     assert log == f"from [{kept}]\n" and report.resumed_from == str(kept)
+
+
+def test_folders_of_jobs_are_made_apart(folder: Path) -> None:
+    """Where the file system knows the hint; on any other the folder is as it was."""
+    jobs = folder / "jobs"
+    folders.make_passable(jobs)
+    assert jobs.stat().st_mode & 0o777 == 0o711
+    with open(os.devnull) as other:
+        kernel.spread_folders(Path(other.name))
+    kernel.spread_folders(folder / "missing")
+    kind = subprocess.run(["stat", "-f", "-c", "%T", jobs], capture_output=True, text=True)
+    if kind.stdout.strip() == "ext2/ext3":
+        held = os.open(jobs, os.O_RDONLY)
+        told = struct.unpack("i", fcntl.ioctl(held, kernel._GET_FLAGS, bytes(4)))[0]
+        os.close(held)
+        assert told & kernel._TOP_OF_TREES

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
+import struct
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -15,6 +17,8 @@ _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 1, 2, 4, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _IPC_RMID = 0
+# linux/fs.h, as of machines whose long has 64 bits; EXT4_TOPDIR_FL.
+_GET_FLAGS, _SET_FLAGS, _TOP_OF_TREES = 0x80086601, 0x40086602, 0x00020000
 # As /proc/sysvipc calls them: memory, semaphores, queues of messages.
 SYSTEM_V = ("shm", "sem", "msg")
 
@@ -54,6 +58,21 @@ def set_oom_score(adjustment: int) -> None:
             os.write(target, b"%d" % adjustment)
         finally:
             os.close(target)
+
+
+def spread_folders(folder: os.PathLike[str]) -> None:
+    """Tell the file system that what is made in `folder` belongs apart, as in `/home`.
+
+    Ext4 else looks for room beside all the others: past each file that was deleted there within
+    the last minutes, where it has no journal. Nothing happens on one that knows no such hint.
+    """
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            told = struct.unpack("i", fcntl.ioctl(held, _GET_FLAGS, bytes(4)))[0]
+            fcntl.ioctl(held, _SET_FLAGS, struct.pack("i", told | _TOP_OF_TREES))
+        finally:
+            os.close(held)
 
 
 def go_first(steps: int) -> None:

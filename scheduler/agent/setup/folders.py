@@ -13,6 +13,7 @@ from collections.abc import Collection, Container
 from contextlib import suppress
 from pathlib import Path
 
+from scheduler.agent.runtime import kernel
 from scheduler.agent.setup.identities import make_own
 from scheduler.agent.setup.problems import SetupProblem
 
@@ -91,6 +92,7 @@ def make_passable(folder: Path) -> None:
     if not folder.exists():
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
         folder.chmod(0o711)
+        kernel.spread_folders(folder)
 
 
 def take_back(*folders: Path) -> None:
