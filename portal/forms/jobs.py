@@ -43,6 +43,7 @@ KINDS = (
     ("", "Job: on one node, as a gang or as an array, until its program ends"),
     ("shell", "Session: a shell in the browser"),
     ("jupyter", "Session: Jupyter Lab"),
+    ("tensorboard", "Session: TensorBoard of a folder"),
     ("command", "Session: a program of mine that serves pages"),
 )
 FINISH_POLICIES = (("keep", "It goes on all the same"), ("cancel", "It is cancelled"))

@@ -18,7 +18,7 @@ SOCKET_NAME: Final = "app.sock"
 
 @dataclass(frozen=True, slots=True)
 class SessionLaunch:
-    """`app`: shell, jupyter or command; `path`: below which address people reach it."""
+    """`app`: as in the spec; `path`: below which address people reach it."""
 
     app: str
     path: str

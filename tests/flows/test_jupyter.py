@@ -17,7 +17,7 @@ from tests.flows.test_sessions import come_in, socket_of, start, until
 # A virtual environment with jupyterlab: the one of the tests has none.
 OWN = Path(__file__).resolve().parents[2] / ".venv-jupyter"
 FOLDER = os.environ.get("TRAINYARD_TEST_JUPYTER", str(OWN))
-HOW = "python3 -m venv .venv-jupyter && .venv-jupyter/bin/pip install jupyterlab"
+HOW = "python3 -m venv .venv-jupyter && .venv-jupyter/bin/pip install jupyterlab tensorboard"
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.once,

@@ -28,7 +28,7 @@ _PAUSE_S = 1.0
 @app.command()
 def start(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(help="shell, jupyter or command.")] = "shell",
+    what: Annotated[str, typer.Argument(help="shell, jupyter, tensorboard or command.")] = "shell",
     project: Annotated[str, typer.Option(help="team/project.")] = "",
     name: Annotated[str, typer.Option(help="Its name; else that of what it is.")] = "",
     pool: Annotated[str, typer.Option(help="Pool.")] = "",

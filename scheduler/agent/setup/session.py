@@ -34,24 +34,32 @@ def session_environment(launch: Launch, root: Path) -> dict[str, str]:
 
 
 def session_command(launch: Launch, root: Path, uid: int | None) -> tuple[str, ...]:
-    """The command of a shell or notebook session; empty where the user gives it.
+    """The command of a session that the node starts; empty where the user gives it.
 
     `root` is the agent's yet: nobody else writes there.
     """
     if launch.session is None or launch.session.app == "command":
         return ()
     if launch.session.app == "shell":
-        place = root / "terminal.py"
-        place.write_bytes(files("scheduler.agent.sessions").joinpath("terminal.py").read_bytes())
-        place.chmod(0o400)
-        give(place, uid)
+        place = _program("terminal.py", root, uid)
         # -I: a folder of the user's must not stand in for the standard library.
-        return ("python3", "-I", str(place), str(root), SOCKET_NAME)
+        return ("python3", "-I", place, str(root), SOCKET_NAME)
+    if launch.session.app == "tensorboard":
+        return ("python3", _program("board.py", root, uid), str(root / SOCKET_NAME))
     if launch.session.app == "jupyter":
         return _jupyter(launch.session.path, root)
     raise SetupProblem(
         f"session: this node's agent does not know the app {launch.session.app!r}. Update it."
     )
+
+
+def _program(name: str, root: Path, uid: int | None) -> str:
+    """A program of ours, as the job may read it."""
+    place = root / name
+    place.write_bytes(files("scheduler.agent.sessions").joinpath(name).read_bytes())
+    place.chmod(0o400)
+    give(place, uid)
+    return str(place)
 
 
 def _jupyter(path: str, root: Path) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Session(models.Model):
         ordering = ["-job_id"]
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(app__in=["shell", "jupyter", "command"]),
+                condition=models.Q(app__in=["shell", "jupyter", "tensorboard", "command"]),
                 name="session_app_known",
             )
         ]
