@@ -15,6 +15,14 @@ from scheduler.spec.parts import SessionSpec
 from scheduler.spec.retrying.rules import write_lines
 from scheduler.spec.values import format_milli
 
+KINDS = (
+    ("", "Job: on one node, as a gang or as an array, until its program ends"),
+    ("shell", "Session: a shell in the browser"),
+    ("jupyter", "Session: Jupyter Lab"),
+    ("vscode", "Session: VS Code of a folder"),
+    ("tensorboard", "Session: TensorBoard of a folder"),
+    ("command", "Session: a program of mine that serves pages"),
+)
 # By part of the spec: its fields, and the form fields that hold them.
 GROUPED: Mapping[str, Mapping[str, str]] = {
     "code": {"folder": "folder", "git_url": "git_url", "git_ref": "git_ref"},

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from django import forms
 
-from portal.forms.job_text import GROUPED, PAIRS, PLAIN, SWITCHES, blank_initial, read_pairs
+from portal.forms.job_text import GROUPED, KINDS, PAIRS, PLAIN, SWITCHES, blank_initial, read_pairs
 from portal.forms.labels import in_labels, labels_of
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.spec.schema import STOP_SIGNALS
@@ -38,13 +38,6 @@ TOPOLOGY_MODES = (
     ("required", "Wait for it"),
     ("preferred", "If it costs no time"),
     ("balanced", "Evenly over several"),
-)
-KINDS = (
-    ("", "Job: on one node, as a gang or as an array, until its program ends"),
-    ("shell", "Session: a shell in the browser"),
-    ("jupyter", "Session: Jupyter Lab"),
-    ("tensorboard", "Session: TensorBoard of a folder"),
-    ("command", "Session: a program of mine that serves pages"),
 )
 FINISH_POLICIES = (("keep", "It goes on all the same"), ("cancel", "It is cancelled"))
 GROUP_POLICIES = (("wait", "Are waited for"), ("stop", "Are stopped"), ("beside", "Go on beside"))

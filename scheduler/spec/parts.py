@@ -22,7 +22,7 @@ from scheduler.spec.problems import SpecInvalid, SpecProblem
 from scheduler.spec.values import Duration, Path
 
 MAX_NODES = 512
-SESSION_APPS = ("shell", "jupyter", "tensorboard", "command")
+SESSION_APPS = ("shell", "jupyter", "vscode", "tensorboard", "command")
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT")
 # Beside the first one.
 MOST_OTHER_POOLS = 7
@@ -123,10 +123,10 @@ class StopSpec(Part):
 class SessionSpec(Part):
     """A program that people talk to, through the portal, while it runs.
 
-    The node starts `shell`, `jupyter` and `tensorboard`, which shows the folder that the job begins
-    in; of `command` the job's own command listens on the Unix socket `$TRAINYARD_SESSION_SOCKET`
-    and serves HTTP below `$TRAINYARD_SESSION_PATH`. After `idle_stop` without a byte to or from
-    people, and with its GPUs idle, it is stopped.
+    The node starts `shell`, `jupyter`, `vscode` and `tensorboard`, the last two with the folder
+    that the job begins in; of `command` the job's own command listens on the Unix socket
+    `$TRAINYARD_SESSION_SOCKET` and serves HTTP below `$TRAINYARD_SESSION_PATH`. After `idle_stop`
+    without a byte to or from people, and with its GPUs idle, it is stopped.
     """
 
     app: Literal[SESSION_APPS]  # type: ignore[valid-type]

@@ -14,6 +14,8 @@ TUNNEL_PATH: Final = "/api/agent/v1/tunnel"
 SUBPROTOCOL: Final = "trainyard.tunnel.1"
 # Below the attempt's folder; Unix sockets have names of at most 107 bytes.
 SOCKET_NAME: Final = "app.sock"
+# Apps that are told no address: what lies below it is asked of them as if it were the root.
+SERVED_FROM_ROOT: Final = frozenset({"vscode"})
 
 
 @dataclass(frozen=True, slots=True)

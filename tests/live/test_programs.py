@@ -9,7 +9,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
-from portal.live.sessions import access, sockets
+from portal.live.sessions import access, headers, sockets
 from portal.live.sessions.tunnels import Tunnels
 from scheduler.services.sessions import Entry
 from scheduler.wire.streams import Mux
@@ -183,3 +183,17 @@ async def test_only_a_person_stays_signed_in_by_what_is_done(monkeypatch):
     for by in (None, None, caller, caller):
         await keeper.touch(by, 7)
     assert (noted, kept) == ([7, 7], ["signed in"])
+
+
+@pytest.mark.parametrize(
+    ("app", "path", "asked"),
+    [
+        ("vscode", b"/s/7/", b"/"),
+        ("vscode", b"/s/7/static/a%20b.js", b"/static/a%20b.js"),
+        ("vscode", b"/s/77/", b"/s/77/"),
+        ("jupyter", b"/s/7/lab", b"/s/7/lab"),
+    ],
+)
+async def test_a_program_without_an_address_of_its_own_serves_from_the_root(app, path, asked):
+    entry = Entry(1, 1, 7, app, fence=1, node_id=1)
+    assert headers.as_asked({**SCOPE, "raw_path": path}, entry) == {**SCOPE, "raw_path": asked}

@@ -42,6 +42,7 @@ def shown(page):
     [
         ("shell", "", []),
         ("jupyter", "", []),
+        ("vscode", "", []),
         ("tensorboard", "", []),
         ("command", "python serve.py", ["python", "serve.py"]),
     ],
@@ -127,7 +128,7 @@ def test_the_summary_says_what_a_session_costs_and_how_else_to_start_it(
 
 
 @pytest.mark.parametrize("place", [("jobs:submit", "clone"), ("sessions:new", "again")])
-@pytest.mark.parametrize("app", ["shell", "jupyter", "tensorboard", "command"])
+@pytest.mark.parametrize("app", ["shell", "jupyter", "vscode", "tensorboard", "command"])
 def test_a_clone_of_a_session_is_a_session(client, alice, project, yard, place, app):
     command = ["python", "serve.py"] if app == "command" else []
     fields = {"script": "", "command": command, "session": {"app": app, "idle_stop": "40m"}}

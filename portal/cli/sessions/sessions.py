@@ -17,7 +17,7 @@ from portal.cli.output import ago, print_json, print_line, print_table, say
 from portal.cli.session import AsJson, Reason, because
 
 app = typer.Typer(
-    help="Shells, notebooks and programs of yours on a node, in your browser.",
+    help="Shells, notebooks, editors and programs of yours on a node, in your browser.",
     no_args_is_help=True,
 )
 Number = Annotated[int, typer.Argument(help="The session's number, which is its job's.", min=1)]
@@ -28,7 +28,9 @@ _PAUSE_S = 1.0
 @app.command()
 def start(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(help="shell, jupyter, tensorboard or command.")] = "shell",
+    what: Annotated[
+        str, typer.Argument(help="shell, jupyter, vscode, tensorboard or command.")
+    ] = "shell",
     project: Annotated[str, typer.Option(help="team/project.")] = "",
     name: Annotated[str, typer.Option(help="Its name; else that of what it is.")] = "",
     pool: Annotated[str, typer.Option(help="Pool.")] = "",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from django.conf import settings
 
 from portal.live.sessions.access import COOKIE
-from scheduler.wire.sessions import path_of
+from scheduler.services.sessions import Entry
+from scheduler.wire.sessions import SERVED_FROM_ROOT, path_of
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -30,6 +32,15 @@ _OUR_COOKIES = re.compile(r"(?i)trainyard|messages$|theme$|keys$|zone$|__host-|_
 _NAME = re.compile(r"[!#$%&'*+.^_`|~:0-9A-Za-z-]+")
 # Path is ours to say, and a Domain would take it beyond.
 _ATTRIBUTES = {"expires", "max-age", "secure", "httponly", "samesite", "partitioned"}
+
+
+def as_asked(scope: Any, entry: Entry) -> Any:
+    """The scope with the path that the program is asked for: a program that knows no address of its
+    own serves from the root."""
+    home, path = path_of(entry.job_id).encode(), scope["raw_path"]
+    if entry.app not in SERVED_FROM_ROOT or not path.startswith(home):
+        return scope
+    return {**scope, "raw_path": path[len(home) - 1 :]}
 
 
 def inward(headers: Iterable[tuple[bytes, bytes]]) -> Headers:

@@ -9,7 +9,7 @@ from typing import Any
 import h11
 
 from portal.live.sessions.access import Caller, doorkeeper, header
-from portal.live.sessions.headers import inward, outward
+from portal.live.sessions.headers import as_asked, inward, outward
 from portal.live.sessions.tunnels import tunnels
 from scheduler.services.sessions import Entry
 from scheduler.wire.streams import Stream, StreamBroken
@@ -39,7 +39,7 @@ async def pass_request(scope: Any, receive: Any, send: Any, entry: Entry, caller
     watch = asyncio.ensure_future(doorkeeper.watch(caller, entry, revoke))
     upload: asyncio.Task[None] | None = None
     try:
-        upload = asyncio.ensure_future(_upload(scope, receive, link, stream))
+        upload = asyncio.ensure_future(_upload(as_asked(scope, entry), receive, link, stream))
         await _answer(send, link, stream, entry.job_id)
     finally:
         watch.cancel()

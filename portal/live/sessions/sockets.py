@@ -24,7 +24,7 @@ from portal.live.sessions.access import (
     is_right_host,
     job_of_path,
 )
-from portal.live.sessions.headers import inward
+from portal.live.sessions.headers import as_asked, inward
 from portal.live.sessions.tunnels import tunnels
 from scheduler.services.sessions import Entry
 from scheduler.wire.sessions import path_of
@@ -63,7 +63,7 @@ async def session_socket(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "websocket.accept"})
         await send({"type": "websocket.close", "code": GONE})
         return
-    work = _Shell(stream, send) if is_shell else _Program(stream, send, scope)
+    work = _Shell(stream, send) if is_shell else _Program(stream, send, as_asked(scope, entry))
     await _carry(work, receive, send, entry, caller)
 
 

@@ -44,6 +44,8 @@ def session_command(launch: Launch, root: Path, uid: int | None) -> tuple[str, .
         place = _program("terminal.py", root, uid)
         # -I: a folder of the user's must not stand in for the standard library.
         return ("python3", "-I", place, str(root), SOCKET_NAME)
+    if launch.session.app == "vscode":
+        return _vscode(root)
     if launch.session.app == "tensorboard":
         return ("python3", _program("board.py", root, uid), str(root / SOCKET_NAME))
     if launch.session.app == "jupyter":
@@ -60,6 +62,21 @@ def _program(name: str, root: Path, uid: int | None) -> str:
     place.chmod(0o400)
     give(place, uid)
     return str(place)
+
+
+def _vscode(root: Path) -> tuple[str, ...]:
+    """VS Code as code-server serves it; as notebooks, it needs no password of its own."""
+    return (
+        *("code-server", "--socket", str(root / SOCKET_NAME), "--socket-mode", "600"),
+        *("--auth", "none", "--disable-telemetry", "--disable-update-check"),
+        # Its own proxy would open ports of the node, which are other jobs', to the browser.
+        *(
+            "--disable-proxy",
+            "--disable-workspace-trust",
+            "--disable-getting-started-override",
+            ".",
+        ),
+    )
 
 
 def _jupyter(path: str, root: Path) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from scheduler.models.jobs import Job
+from scheduler.spec.parts import SESSION_APPS
 
 
 class Session(models.Model):
@@ -26,7 +27,7 @@ class Session(models.Model):
         ordering = ["-job_id"]
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(app__in=["shell", "jupyter", "tensorboard", "command"]),
+                condition=models.Q(app__in=list(SESSION_APPS)),
                 name="session_app_known",
             )
         ]
