@@ -143,22 +143,25 @@
     markFields();
   });
 
-  document.addEventListener("htmx:afterSettle", () => {
-    markFields();
+  /* A picture of time begins at now. */
+  function arrange() {
     openScrollers();
     rove();
+    for (const box of document.querySelectorAll(".ganttbox")) {
+      const now = box.querySelector(".now")?.getBoundingClientRect().left;
+      if (now) box.begun ??= box.scrollLeft = now - box.getBoundingClientRect().left - 96;
+    }
+  }
+
+  document.addEventListener("htmx:afterSettle", () => {
+    markFields();
+    arrange();
     for (const note of document.querySelectorAll("[data-toast='']")) expire(note);
   });
 
   window.trainyard = Object.assign(window.trainyard ?? {}, { copy, toast });
   document.querySelector(":not([data-example]) > #form-errors")?.focus();
-  openScrollers();
-  rove();
-  /* A wide picture of time begins a little before now. */
-  for (const box of document.querySelectorAll(".ganttbox")) {
-    const now = box.querySelector(".now")?.getBoundingClientRect().left;
-    if (now) box.scrollLeft = now - box.getBoundingClientRect().left - box.clientWidth / 3;
-  }
+  arrange();
   window.addEventListener("resize", openScrollers);
   setInterval(tick, 5000);
 })();

@@ -18,7 +18,7 @@ from scheduler.services.seconding.deciding import (
 )
 from scheduler.states.seconding import ALONE_AT_MOST
 
-# The answer stands below them on a narrow page.
+# With more of them their list is folded; a line beside the answer sums them up.
 _JOBS_A_PAGE = 25
 
 
@@ -27,11 +27,13 @@ def cancel_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     """What was proposed, by whom and why, the jobs it names, and the answer."""
     viewer, now = viewer_of(request), timezone.now()
     seen = get_visible_cancel(viewer, pk, now=now)
+    rows = leaf_of(request, jobs_named(viewer, seen.proposal), "page", size=_JOBS_A_PAGE)
     context = {
         "seen": seen,
         "proposal": seen.proposal,
         "left": left_of(viewer, seen.proposal),
-        "rows": leaf_of(request, jobs_named(viewer, seen.proposal), "page", size=_JOBS_A_PAGE),
+        "rows": rows,
+        "is_folded": len(rows) > _JOBS_A_PAGE and not request.GET.get("page"),
         "alone_at_most": ALONE_AT_MOST,
         "most": MOST_SAID,
         "now": now,

@@ -188,7 +188,7 @@ def _table(answer: dict[str, Any]) -> dict[str, Any]:
         {**team, "cells": list(zip(team["p50_s"], team["p90_s"], strict=True))}
         for team in answer["teams"]
     ]
-    return {**answer, "heads": heads, "teams": teams}
+    return {**answer, "heads": heads, "teams": teams, "slower": select.teams_slower(answer)}
 
 
 @page("POST")

@@ -14,6 +14,7 @@ from scheduler.selectors.requesting.waiting import (
     InboxRow,
     inbox_of,
     is_small,
+    teams_slower,
     waiting_for,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "my_requests",
     "read_history",
     "sees_all",
+    "teams_slower",
     "used_lately",
     "visible_requests",
     "waiting_for",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -14,7 +14,7 @@ from accounts.permissions import can
 from scheduler.models import BulkCancel, Job
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.requesting.parties import may_end, parties_named
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES
 from scheduler.states.seconding import CancelOutcome
 
 LISTED_FOR = timedelta(days=30)
@@ -28,6 +28,21 @@ class SeenCancel:
     proposal: BulkCancel
     outcome: CancelOutcome
     actions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What an agreement would end: `jobs` of so many `people`, of them those `at_work`, which hold
+    so many `gpus`."""
+
+    jobs: int
+    people: int
+    at_work: int
+    gpus: int
+
+    @property
+    def waiting(self) -> int:
+        return self.jobs - self.at_work
 
 
 def seen_cancels(viewer: User, *, now: datetime, only_waiting: bool = False) -> list[SeenCancel]:
@@ -59,9 +74,21 @@ def jobs_named(viewer: User, proposal: BulkCancel) -> QuerySet[Job]:
     return visible_jobs(viewer).filter(bulk_cancels=proposal).order_by(first, "pk")
 
 
-def left_of(viewer: User, proposal: BulkCancel) -> int:
-    """How many of them have not ended."""
-    return jobs_named(viewer, proposal).exclude(state__in=FINAL_JOB_STATES).count()
+def left_of(viewer: User, proposal: BulkCancel) -> Left:
+    """Of the named jobs those that have not ended; one statement."""
+    at_work = Q(state__in=LIVE_JOB_STATES)
+    found = (
+        jobs_named(viewer, proposal)
+        .exclude(state__in=FINAL_JOB_STATES)
+        .order_by()
+        .aggregate(
+            jobs=Count("pk"),
+            people=Count("owner", distinct=True),
+            at_work=Count("pk", filter=at_work),
+            gpus=Sum(F("nodes") * F("gpus_per_node"), filter=at_work, default=0),
+        )
+    )
+    return Left(**found)
 
 
 def _rows(viewer: User) -> QuerySet[BulkCancel]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -154,14 +154,18 @@ def _slower(rows: Sequence[tuple[QuotaRequest, RequestVersion]]) -> dict[_Simula
     done = WhatIf.objects.filter(request__in=[one.pk for one, _ in rows], progress="done")
     asked = ("request_id", "revision", "amount", "valid_until")
     return {
-        (request, revision, amount, until): sum(
-            bool(team["is_news"]) and team["p90_s"][-1] > team["p90_s"][0]
-            for team in answer["teams"]
-        )
+        (request, revision, amount, until): teams_slower(answer)
         for request, revision, amount, until, answer in done.order_by("id").values_list(
             *asked, "answer"
         )
     }
+
+
+def teams_slower(answer: Mapping[str, Any]) -> int:
+    """How many teams a simulation lets wait longer, if all that is asked for is granted."""
+    return sum(
+        bool(team["is_news"]) and team["p90_s"][-1] > team["p90_s"][0] for team in answer["teams"]
+    )
 
 
 def _urgency(request: QuotaRequest, now: datetime) -> str:
