@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from accounts.models import Project, Team, User
 from portal.pages.cluster.samples import cluster_parts
 from portal.pages.sets.grid import grid_picture
-from portal.reports.charts import Chart, Slowed, TableRow
+from portal.reports.charts import TIME_AXIS, VALUES_AXIS, Chart, Slowed, TableRow
 from portal.reports.gpus.ranks import Ranks, ranks_of
 from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
@@ -121,7 +121,11 @@ def _chart(moment: datetime) -> Chart:
         }
         for rank in range(3)
     ]
-    layout = {"xaxis": {"type": "date"}, "yaxis": {"range": [0, 100]}, "showlegend": True}
+    layout = {
+        "xaxis": TIME_AXIS,
+        "yaxis": {**VALUES_AXIS, "range": [0, 100]},
+        "showlegend": True,
+    }
     rows = tuple(TableRow(f"rank {n}", True, 65.0, 80.0, 95.0, 77.0, 100) for n in range(3))
     figure = {"data": traces, "layout": layout}
     return Chart("gpu_percent", "GPU use", "%", figure, "Made up, between 65 and 95 %.", rows)

@@ -28,6 +28,9 @@ LEGEND_AT_MOST = 2
 GAP = timedelta(seconds=45)
 GAP_STEPS = 4
 BAR_PX, BAR_FRAME_PX = 28, 72
+# Off the corner, where the first words of both axes would touch.
+TIME_AXIS = {"type": "date", "nticks": 5, "tickangle": 0, "ticklabelstandoff": 8}
+VALUES_AXIS = {"rangemode": "tozero", "nticks": 5, "ticklabelstandoff": 6}
 NAMES_AXIS = {"type": "category", "automargin": True, "dtick": 1, "ticklabelstandoff": 6}
 # Measure → UUID → x and y.
 Points = dict[str, dict[str, dict[str, list[Any]]]]
@@ -193,7 +196,7 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: st
         }
         for number, one in enumerate(series[:MAX_TRACES])
     ]
-    y_axis: dict[str, Any] = {"rangemode": "tozero", "nticks": 5}
+    y_axis: dict[str, Any] = {**VALUES_AXIS}
     if measure.top is not None:
         y_axis["range"] = [0, measure.top]
     told = (
@@ -203,7 +206,7 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: st
     figure = {
         "data": traces,
         "layout": {
-            "xaxis": {"type": "date", "nticks": 5, "tickangle": 0},
+            "xaxis": TIME_AXIS,
             "yaxis": y_axis,
             "showlegend": 1 < len(traces) <= LEGEND_AT_MOST,
             "hovermode": "x unified",

@@ -7,7 +7,16 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from portal.reports.charts import DASHES, GAP_STEPS, MEASURES, Chart, Measure, TableRow, row_of
+from portal.reports.charts import (
+    DASHES,
+    GAP_STEPS,
+    MEASURES,
+    VALUES_AXIS,
+    Chart,
+    Measure,
+    TableRow,
+    row_of,
+)
 from portal.templatetags import measures
 from scheduler.selectors.machines.overlaid import RunSeries
 
@@ -42,13 +51,13 @@ def _chart(
         for number, one in enumerate(series)
     ]
     title = {"text": f"{unit[0]} since it was placed", "font": {"size": 12}}
-    y_axis: dict[str, Any] = {"rangemode": "tozero", "nticks": 5}
+    y_axis: dict[str, Any] = {**VALUES_AXIS}
     if measure.top is not None:
         y_axis["range"] = [0, measure.top]
     figure = {
         "data": traces,
         "layout": {
-            "xaxis": {"rangemode": "tozero", "title": title},
+            "xaxis": {**VALUES_AXIS, "ticklabelstandoff": 8, "title": title},
             "yaxis": y_axis,
             "showlegend": True,
             "hovermode": "x unified",

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, pool_asked, viewer_of
-from portal.pages.cluster.racks import METRICS, OUT, SERIES, Look, racks
+from portal.pages.cluster.racks import METRICS, SERIES, Look, racks
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.gpu_map import MapNode, gpu_map
 from scheduler.states import DeviceHealth, NodeState
@@ -130,14 +130,15 @@ def _teams(nodes: list[MapNode]) -> dict[str, int]:
 
 def _legend(look: Look) -> list[tuple[str, str]]:
     if look.metric in METRICS:
-        return METRICS[look.metric].legend
+        metric = METRICS[look.metric]
+        return metric.legend if metric.of_idle else [*metric.legend, ("free", "free, no job")]
     if look.metric == "health":
-        return [("free", "healthy"), ("u3", "suspect"), (OUT, "out of service")]
+        return [("well", "healthy"), ("frail", "suspect")]
     if look.metric == "team":
         named = [(f"c{n}", team) for team, n in look.teams.items() if n < SERIES]
         rest = [("c7", "other teams")] if len(look.teams) > SERIES else []
-        return [*named, *rest, ("u2", "not yours to see")]
-    return [("u5", "your teams"), ("u2", "another team")]
+        return [*named, *rest, ("u2", "not yours to see"), ("free", "free")]
+    return [("u5", "your teams"), ("u2", "another team"), ("free", "free")]
 
 
 def _line(node: MapNode, metric: str) -> Line:

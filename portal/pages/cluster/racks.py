@@ -26,6 +26,8 @@ SHOWN = 9
 SERIES = 7
 # What is out of service looks so, whatever is asked for.
 OUT = "dnb"
+# What is measured, but not there or not now: idle and not known look otherwise.
+UNREAD = "unread"
 # The shades that have light words in a light theme and dark ones in a dark theme.
 STRONG = ("u4", "u5")
 
@@ -50,10 +52,12 @@ class Metric:
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """Class and words of each of the six shades."""
+        """Class and words of each of the six shades, and of what nothing was read of."""
         edges = (0, *self.steps)
         ranges = [f"{low}–{high}" for low, high in zip(edges, self.steps, strict=False)]
-        return [(f"u{n}", words) for n, words in enumerate([*ranges, f"over {self.steps[-1]}"])]
+        words = [*ranges, f"over {self.steps[-1]}"]
+        shades = [(f"u{n}", f"{one} {self.unit}") for n, one in enumerate(words)]
+        return [*shades, (UNREAD, "not measured")]
 
 
 METRICS = {
@@ -215,11 +219,13 @@ def shade(node: MapNode, gpu: MapGpu, look: Look) -> str:
         return OUT
     metric = look.metric
     if metric == "health":
-        return "u3" if str(gpu.health) == "suspect" else "free"
+        return "frail" if str(gpu.health) == "suspect" else "well"
     if metric in METRICS:
         value = METRICS[metric].shown(gpu)
         if value is not None:
             return f"u{sum(value >= step for step in METRICS[metric].steps)}"
+        if gpu.held or (METRICS[metric].of_idle and not node.is_drained):
+            return UNREAD
     elif gpu.holding is not None:
         return f"c{look.teams[gpu.holding.team]}" if metric == "team" else "u5"
     elif gpu.held:

@@ -153,8 +153,8 @@ def draw_room(room: PoolRoom, scale: Scale, now: datetime, need: int = 0) -> Saf
         )  # fmt: skip
     if need:
         need_line = format_html(
-            '<path class="rm-need" d="M{} {}H{}"/><text class="gl" x="{}" y="{}">needs {}</text>',
-            LABEL, y(need), WIDTH, LABEL + 4, y(need) + (-4 if y(need) > _TOP + 12 else 14), need,
+            '<path class="rm-need" d="M{} {}H{}"/><text class="gl" x="6" y="{}">needs {}</text>',
+            LABEL, y(need), WIDTH, y(need) + 4, need,
         )  # fmt: skip
     joined = [*room.past, *room.latest[:1]]
     return format_html(
