@@ -23,6 +23,8 @@ from portal.api.operations import ApiView, operation
 from scheduler.spec import units
 
 _OPENAPI = "application/vnd.oai.openapi+json"
+# Letters of what is looked for.
+_MOST_ASKED = 100
 _VERBS = ("get", "post", "put", "patch", "delete")
 
 
@@ -49,6 +51,11 @@ class Operation:
     fields: tuple[Field, ...]
     reply: str
     reply_fields: tuple[Field, ...]
+
+    def is_about(self, words: list[str]) -> bool:
+        """Whether each of the words, in small letters, stands in what the page shows unopened."""
+        said = f"{self.verb} {self.address} {self.name} {self.summary}".lower()
+        return all(word in said for word in words)
 
 
 _SPELLED = {
@@ -107,11 +114,20 @@ class Schema(ApiView):
 @login_required
 @require_safe
 def docs_page(request: HttpRequest) -> HttpResponse:
-    """The API for reading: every operation with its fields and its reply."""
+    """The API for reading: every operation with its fields and its reply; `?q=`: those whose
+    address or summary has all these words."""
+    asked = " ".join(request.GET.get("q", "").split())[:_MOST_ASKED]
+    found = [one for one in _operations() if one.is_about(asked.lower().split())]
     groups: dict[str, list[Operation]] = {"jobs": []}  # what most people look for comes first
-    for one in _operations():
+    for one in found:
         groups.setdefault(one.address.split("/")[3], []).append(one)
-    shown = {"groups": groups, "count": len(_operations()), "address": settings.PUBLIC_URL}
+    shown = {
+        "groups": {name: operations for name, operations in groups.items() if operations},
+        "asked": asked,
+        "found": len(found),
+        "count": len(_operations()),
+        "address": settings.PUBLIC_URL,
+    }
     return render(request, "api/docs.html", shown)
 
 

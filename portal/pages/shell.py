@@ -103,7 +103,7 @@ def _administers(user: User) -> bool:
 # What menus name to those whom it is open to: address, icon, word, and whether it is.
 _OFFICES: tuple[tuple[str, str, str, Callable[[User], bool]], ...] = (
     ("users:list", "team", "People", _administers),
-    ("roles:list", "team", "Roles", lambda user: can(user, "read_settings", None)),
+    ("roles:list", "key", "Roles", lambda user: can(user, "read_settings", None)),
     ("audit:list", "report", "Audit", _reads_audit),
     ("announcements:list", "info", "Announcements", lambda user: can(user, "operate", None)),
     ("webhooks:list", "link", "Webhooks", _administers),

@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from portal.templatetags import measures, moments
+from portal.templatetags.sections import entry_of, place_of
 from portal.templatetags.states import look_of
 from portal.templatetags.wording import change_words, in_words, policy_words, words
 from scheduler.states import shown_state
@@ -162,15 +163,19 @@ def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, 
     scope = context.get("scope_now")
     if url and scope and scope["query"] and view_name in scope["pages"]:
         url += f"?{scope['query']}"
+    return {"url": url, "glyph": glyph, "text": text}
+
+
+def _view_of(context: Context) -> str:
     match = getattr(context.get("request"), "resolver_match", None)
-    here = getattr(match, "view_name", "") or ""
-    section = view_name.partition(":")[0]
-    return {
-        "url": url,
-        "glyph": glyph,
-        "text": text,
-        "current": here == view_name or (":" in view_name and here.partition(":")[0] == section),
-    }
+    return getattr(match, "view_name", "") or ""
+
+
+@register.simple_tag(takes_context=True)
+def entry_now(context: Context) -> str:
+    """`{% entry_now as here %}`: the entry of the rail that this page belongs to; a page says
+    another one as `entry` of its context."""
+    return context.get("entry") or entry_of(_view_of(context))
 
 
 @register.inclusion_tag("components/_rail_link.html", takes_context=True)
@@ -178,7 +183,8 @@ def rail_link(
     context: Context, view_name: str, glyph: str, text: str, count: object = ""
 ) -> dict[str, object]:
     """A link of the left rail; current on every page of its section. `count`: what waits there."""
-    return {**_link(context, view_name, glyph, text), "count": count}
+    is_current = entry_now(context) == view_name
+    return {**_link(context, view_name, glyph, text), "current": is_current, "count": count}
 
 
 @register.inclusion_tag("components/_tab_link.html", takes_context=True)
@@ -186,7 +192,8 @@ def tab_link(
     context: Context, view_name: str, glyph: str, text: str, count: object = ""
 ) -> dict[str, object]:
     """A link of the bottom bar or of a menu, with what waits there."""
-    return {**_link(context, view_name, glyph, text), "count": count}
+    is_current = (context.get("entry") or place_of(_view_of(context))) == view_name
+    return {**_link(context, view_name, glyph, text), "current": is_current, "count": count}
 
 
 @register.inclusion_tag("components/_notices.html", takes_context=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from datetime import timedelta
 
@@ -172,3 +173,21 @@ def test_people_can_read_it_without_a_foreign_host(client, alice):
     assert "jobs_create" in page
     assert "Idempotency-Key" in page
     assert 'src="http' not in page
+
+
+@pytest.mark.django_db
+def test_people_jump_to_a_group_and_filter_by_words(client, alice):
+    client.force_login(alice)
+    page = client.get("/api/docs/").content.decode()
+    groups = re.findall(r'<a class="chip" href="#([a-z-]+)">', page)
+    assert groups[0] == "jobs" and all(f'<section id="{name}">' in page for name in groups)
+    assert page.count('<details class="panel"') == client.get("/api/docs/").context["count"]
+    few = client.get("/api/docs/", {"q": " POST  jobs/ CANCEL "})
+    shown = few.content.decode()
+    assert 0 < few.context["found"] < few.context["count"]
+    assert 'id="jobs_cancel"' in shown and 'id="jobs_list"' not in shown
+    assert 'value="POST jobs/ CANCEL"' in shown and "Show all" in shown
+    none = client.get("/api/docs/", {"q": "<b>\x00" + "x" * 5000})
+    assert none.status_code == 200 and none.context["found"] == 0
+    assert "No operation has these words" in none.content.decode()
+    assert "<b>\x00" not in none.content.decode()

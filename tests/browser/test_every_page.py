@@ -77,9 +77,10 @@ def test_a_shell_in_the_browser_is_accessible(things, visit, theme):
 @pytest.mark.parametrize("person", PLACES)
 def test_pages_complain_about_nothing_and_fit(things, visit, person):
     """Console, content policy and other hosts are watched by the fixture; each page is loaded as
-    on a desk, begins at its top, and is then made as narrow and as wide as screens are."""
+    on a desk, begins at its top, marks one entry of the rail, and is then made as narrow and as
+    wide as screens are."""
     page = visit(person)
-    too_wide, scrolled, raw = [], [], []
+    too_wide, scrolled, raw, lost = [], [], [], []
     for address in places_of(person, things):
         page.set_viewport_size({"width": 1280, "height": 900})
         answer = page.goto(address)
@@ -87,10 +88,12 @@ def test_pages_complain_about_nothing_and_fit(things, visit, person):
         page.wait_for_load_state("load")
         if page.evaluate("scrollY"):
             scrolled.append(address)
+        if page.locator(".rail [aria-current]:visible").count() != 1:
+            lost.append(address)
         if address != "/api/docs/":  # which is about names of fields
             raw += [(address, words) for words in raw_words(page.content())]
         too_wide += widths_that_break(page)
-    assert not too_wide and not scrolled and not raw
+    assert not too_wide and not scrolled and not raw and not lost
 
 
 @pytest.mark.parametrize("person", PLACES)

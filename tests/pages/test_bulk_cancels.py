@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from scheduler.models import BulkCancel
+from scheduler.models import BulkCancel, Job
 from tests import scenes
 from tests.pages.raw_words import raw_words
 from tests.scenes import submit
@@ -75,6 +75,21 @@ def test_an_array_from_its_page_to_the_second_persons_word(array, lead, operator
     assert array.tasks.filter(state="cancelled").count() == 101
     assert "Agree:" not in text(done) and here not in text(second.get(reverse("approvals")))
     assert here not in text(first.get(page))
+
+
+def test_the_answer_stands_before_what_it_ends_and_says_what_that_is(array, lead, operator):
+    first = signed_in(lead)
+    first.post(reverse("sets:cancel", args=[array.pk]), {"reason": WHY, "propose": "1"})
+    here = reverse("cancels:detail", args=[BulkCancel.objects.get().pk])
+    runs = array.tasks.order_by("pk").first()
+    Job.objects.filter(pk=runs.pk).update(state="running", nodes=2, gpus_per_node=4)
+    Job.objects.filter(pk=array.tasks.order_by("pk").last().pk).update(state="failed")
+    page = text(signed_in(operator).get(here))
+    assert "100 jobs of 1 person: 1 runs on 8 GPUs, 99 wait." in page
+    answer, jobs = page.index('id="decide"'), page.index("The jobs <")
+    assert answer < jobs and "<details><summary>One by one" in page
+    assert "<details open><summary>One by one" in text(signed_in(operator).get(here + "?page=2"))
+    assert 'id="decide"' not in text(first.get(here))
 
 
 def test_it_is_refused_with_a_reason_or_taken_back(array, lead, operator):

@@ -104,6 +104,10 @@ def test_measured_values_choose_the_shade_and_fill_the_table(client, alice, yard
     DeviceSample.objects.update(gpu_percent=UNKNOWN_USE)
     text = client.get(reverse(MAP), {"metric": "use"}).content.decode()
     assert "use unknown, 320 W, 65 °C" in text and "<dd>–</dd>" in text
+    DeviceSample.objects.update(gpu_percent=0)
+    drawn = squares(client.get(reverse(MAP), {"metric": "use"}).content.decode())
+    assert drawn.count("u0") == 1, "idle in a job looks neither free nor unknown"
+    assert drawn.count("unread") == len(held) - 1 and drawn.count("free") > 0
     assert client.get(reverse(MAP), {"metric": "use", "view": "table"}).status_code == 200
 
 
@@ -281,14 +285,3 @@ def test_operators_choose_nodes_to_drain_on_the_map_and_nobody_else(client, root
         assert (f'action="{reverse("nodes:several")}"' in table) is may
         assert ('name="node" value="n1" form="several"' in table) is may
         assert ("Drain nodes" in client.get(reverse(MAP)).content.decode()) is may
-
-
-def test_the_style_guide_shows_squares_bars_and_hours_in_each_state(client, root):
-    client.force_login(root)
-    text = client.get(reverse("styleguide")).content.decode()
-    shades = {"free", "dr", "dnb", *(f"{kind}{n}" for kind in "u" for n in range(6))}
-    assert shades | {f"c{n}" for n in range(8)} <= set(squares(text))
-    hours = re.search(r'<svg class="weekmap".*?</svg>', text, re.DOTALL)[0]
-    assert hours.count("<rect") == 7 * 24
-    for kind in ("past", "past sum", "running", "planned", "booking", "maintenance"):
-        assert f'<rect class="gb {kind}" x="' in text, kind

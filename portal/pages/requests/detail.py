@@ -96,6 +96,7 @@ def show(
         "decide_form": DecideForm(initial={"version": found.version}),
         "comment_form": TextForm(),
         "is_mine": is_mine,
+        "entry": "requests:list" if is_mine else "approvals",
         "is_past": is_past,
         "is_open": found.state not in FINAL_REQUEST_STATES,
         "is_draft": found.state == RequestState.DRAFT,
