@@ -31,7 +31,7 @@ SHOWN_ELSEWHERE = {
     "palette": "finds grow",
     "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
     "shell-head shell-keys shell-out shell-page shell-screen shell-view",
-    "shell": "bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
+    "shell": "asked bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
     "who",
     "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fix hide-m lists na noprint "
     "only-s plain ranks scope second shell-page split stick tick",
