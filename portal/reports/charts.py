@@ -196,9 +196,7 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: st
         }
         for number, one in enumerate(series[:MAX_TRACES])
     ]
-    y_axis: dict[str, Any] = {**VALUES_AXIS}
-    if measure.top is not None:
-        y_axis["range"] = [0, measure.top]
+    y_axis = VALUES_AXIS if measure.top is None else {**VALUES_AXIS, "range": [0, measure.top]}
     told = (
         row_of(_name(one), _values(measure, one), is_simulated=one.is_simulated) for one in series
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
 
 from portal.reports.charts import (
     DASHES,
@@ -51,9 +50,7 @@ def _chart(
         for number, one in enumerate(series)
     ]
     title = {"text": f"{unit[0]} since it was placed", "font": {"size": 12}}
-    y_axis: dict[str, Any] = {**VALUES_AXIS}
-    if measure.top is not None:
-        y_axis["range"] = [0, measure.top]
+    y_axis = VALUES_AXIS if measure.top is None else {**VALUES_AXIS, "range": [0, measure.top]}
     figure = {
         "data": traces,
         "layout": {

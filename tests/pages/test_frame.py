@@ -31,8 +31,8 @@ SHOWN_ELSEWHERE = {
     "palette": "finds grow",
     "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
     "shell-head shell-keys shell-out shell-page shell-screen shell-view",
-    "shell": "asked bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
-    "who",
+    "shell": "asked bell card code-no dot hot in-team links plain preview scope scopes split stick "
+    "titl who",
     "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fix hide-m lists na noprint "
     "only-s plain ranks scope second shell-page split stick tick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
