@@ -65,10 +65,13 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= page.viewport_size["width"], "the page is wider than the screen"
         assert accessibility_breaches(page) == []
-        # Three taps in all: open, simulate, decide; what it does to everyone stands above.
+        # Three taps in all: open, simulate, decide. On a phone a line says what it does to
+        # everyone, and all of it stands below.
         expect(page.get_by_label("Approve as asked")).to_be_checked()
         button = page.get_by_role("button", name=re.compile("Decide on version"))
-        assert page.locator("#whatif").bounding_box()["y"] < button.bounding_box()["y"]
+        expect(page.locator("#decide > .pb > p").first).to_contain_text("wait")
+        below = page.locator("#whatif").bounding_box()["y"] > button.bounding_box()["y"]
+        assert below is bool(screen)
         go(button)
         expect(page.locator(".messages")).to_be_visible()
     alice.goto(here)
