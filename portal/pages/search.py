@@ -18,6 +18,7 @@ from portal.forms.grammar.jobs import parse_job_query
 from portal.pages.access import page, viewer_of
 from portal.pages.help import glossary
 from portal.pages.nodes import DRAINABLE, RESUMABLE
+from scheduler.selectors.books.catalogue import REPORTS
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.finding import find_by_name
 from scheduler.selectors.jobs import MAX_PK, job_actions, visible_jobs
@@ -57,15 +58,18 @@ class Result:
     key: str = ""
 
 
+# The first of them are shown before anything is typed.
 PLACES = (
     Place("Submit job", "jobs:submit", "plus", "new run compose train array gang", key="c"),
     Place("Start job from", "jobs:start", "copy", "sbatch slurm yaml file paste clone import"),
-    Place("Templates", "templates:list", "template", "recipes presets team start job"),
-    Place("Schedules", "schedules:list", "period", "cron repeat recurring nightly again jobs"),
-    Place("My jobs", "jobs:list", "jobs", "runs list", key="g j"),
-    Place("Compare jobs", "jobs:compare", "wrap", "diff side by side difference"),
+    Place("Start session", "sessions:new", "session", "new notebook jupyter shell terminal"),
+    Place("Jobs", "jobs:list", "jobs", "my mine runs list", key="g j"),
+    Place("Sessions", "sessions:list", "session", "notebook jupyter lab shell terminal connect"),
     Place("Queue", "queue:list", "queue", "waiting order position why", key="g q"),
+    Place("Templates", "templates:list", "template", "recipes presets team start job"),
     Place("Cluster map", "cluster_map", "map", "gpu use power temperature health", key="g c"),
+    Place("Schedules", "schedules:list", "period", "cron repeat recurring nightly again jobs"),
+    Place("Compare jobs", "jobs:compare", "wrap", "diff side by side difference"),
     Place("Timeline", "cluster_timeline", "usage", "gantt cluster planned past"),
     Place("Free over time", "cluster_room", "usage", "cluster capacity gpus nodes chart when"),
     Place("Nodes", "nodes:list", "node", "cluster gpu machines pools policy", key="g n"),
@@ -82,7 +86,14 @@ PLACES = (
     Place("Prices", "finance:prices", "rate", "rates card", "read_books"),
     Place("Adjustments", "finance:adjustments", "money", "credit correction", "read_books"),
     Place("Money budgets", "finance:budgets", "money", "limit hard stop", "read_books"),
+    Place("Assets", "finance:assets", "money", "cards bought write-off purchase", "read_books"),
+    Place("Costs and recovery", "finance:costs", "money", "energy platform bill", "read_books"),
+    Place("Terms of pools", "finance:terms", "money", "idle platform who pays", "read_books"),
+    Place("Cost centres", "finance:centres", "money", "accounting code", "read_books"),
     Place("FOCUS export", "finance:focus", "dl", "finops csv", "read_books"),
+    Place("Kept files", "finance:exports", "dl", "reports csv xlsx parquet", "read_books"),
+    Place("Reports by mail", "finance:schedules", "bell", "schedule monthly weekly", "read_books"),
+    Place("First steps", "welcome", "info", "begin set up demonstration data", "operate_cluster"),
     Place("Add node", "nodes:enrol", "plus", "enrol register agent token", "operate_cluster"),
     Place("Health", "health", "info", "server workers broker late operator", "operate_cluster"),
     Place("Simulator", "simulator:list", "usage", "what if policy replay", "operate_cluster"),
@@ -99,7 +110,9 @@ PLACES = (
     Place("Quiet hours", "notification_hours", "bell", "digest daily weekly mail night urgent"),
     Place("Scope", "scope", "team", "narrow only team project switch filter", key="g s"),
     Place("API tokens", "tokens:list", "key", "secret cli access"),
-    Place("Profile", "profile", "team", "name theme dark light appearance keys settings"),
+    Place("Secrets", "secrets:list", "key", "password credential hub file environment settings"),
+    Place("Profile", "profile", "team", "name theme dark light keys settings mail address"),
+    Place("Change password", "account_change_password", "rate", "sign in profile settings"),
     Place("Acting for others", "delegations:list", "team", "deputy delegation holiday"),
     Place("Help", "help", "help", "glossary states reasons documentation", key="g h"),
     Place("API docs", "api_docs", "code", "rest openapi"),
@@ -145,7 +158,8 @@ def results_for(viewer: User, text: str) -> list[Result]:
     acts = list(_acts(viewer, verb.lower(), which.strip())) if which else []
     places = list(_places(viewer, text))[: MOST_ACTIONS_FIRST if text else 8]
     things = _things(viewer, which if acts else text)
-    return [*acts, *places, *_filter(text), *things, *_words(text)][:MOST]
+    reports = _reports(viewer, text)
+    return [*acts, *places, *_filter(text), *things, *reports, *_words(text)][:MOST]
 
 
 def _acts(viewer: User, verb: str, which: str) -> Iterable[Result]:
@@ -202,6 +216,18 @@ def _places(viewer: User, text: str) -> Iterable[Result]:
         if not place.right or can(viewer, place.right, None):
             url = reverse(place.route)
             yield Result(place.title, url, place.glyph, "page", key=place.key)
+
+
+def _reports(viewer: User, text: str) -> Iterable[Result]:
+    """Reports of the books by their titles, for who reads all of them: whose they are besides
+    takes a statement."""
+    words = text.lower().split()
+    if not words or not can(viewer, "read_books", None):
+        return
+    for one in REPORTS.values():
+        if not one.is_trail and all(word in one.title.lower() for word in words):
+            url = reverse("finance:report", args=[one.slug])
+            yield Result(one.title, url, "report", "report", one.about)
 
 
 def _filter(text: str) -> Iterable[Result]:

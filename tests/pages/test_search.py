@@ -168,3 +168,34 @@ def test_help_tells_of_every_reason_in_the_order_in_which_the_scheduler_asks():
     }
     told = [word for word, _ in glossary() if word in set(WaitReason)]
     assert told == [str(reason) for reason in WaitReason if reason not in nowhere]
+
+
+def test_every_page_that_menus_lead_to_is_found_by_what_people_call_it(client, root, alice, yard):
+    client.force_login(alice)
+    for q, title in (
+        ("notebook", "Start session"),
+        ("jupyter", "Sessions"),
+        ("my jobs", "Jobs"),
+        ("secret", "Secrets"),
+        ("password", "Change password"),
+    ):
+        assert ("page", title) in hits(client, q)
+    assert ("page", "Assets") not in hits(client, "assets")
+    assert ("page", "First steps") not in hits(client, "first steps")
+    client.force_login(root)
+    for q, title in (
+        ("bought", "Assets"),
+        ("recovery", "Costs and recovery"),
+        ("first steps", "First steps"),
+    ):
+        assert ("page", title) in hits(client, q)
+
+
+def test_reports_are_found_by_who_reads_the_books(client, root, alice, yard):
+    client.force_login(alice)
+    assert not [hit for hit in hits(client, "capacity") if hit[0] == "report"]
+    client.force_login(root)
+    found = client.get(reverse("search"), {"q": "capacity"}).context["results"]
+    report = next(hit for hit in found if hit.kind == "report")
+    assert report.url == reverse("finance:report", args=["capacity"])
+    assert client.get(report.url).status_code == 200
