@@ -98,11 +98,11 @@ class JobForm(forms.Form):
     gpus_per_node = _number("GPUs per node", "0 for none.", low=0, required=True)
     gpu_model = forms.ChoiceField(label="GPU model", choices=(), required=False)
     cpus = _number("CPUs per node", required=True)
-    memory = _text("Memory per node", "Like 16GiB.", required=True)
+    memory = _text("Memory per node", "Like 16GiB; a number alone is MiB.", required=True)
     pool = forms.ChoiceField(label="Pool", choices=(), required=False)
     other_pools = _text("Also in", "Other pools, if it starts there sooner; the best first.")
     tier = forms.ChoiceField(label="Tier", choices=TIERS)
-    time_limit = _text("Time limit", "Like 90m, 2h or 1d12h.", required=True)
+    time_limit = _text("Time limit", "Like 90m or 1d12h; a number alone is seconds.", required=True)
     max_cost = _text(
         "Highest price",
         "It is stopped before it costs more; budgets in money keep no more for it.",
@@ -220,11 +220,12 @@ class JobForm(forms.Form):
 
     def _offer(self, field: str, choices: Iterable[tuple[str, str]]) -> None:
         """Set the choices; a value from a clone that is gone stays visible, and is refused."""
-        shown = list(choices)
-        given = str(self.initial.get(field, "") or "")
+        shown, given = list(choices), str(self.initial.get(field, "") or "")
         if given and given not in dict(shown):
             shown.append((given, f"{given} (not available)"))
+        words = {"invalid_choice": "There is no %(value)s for you; choose another."}
         cast(forms.ChoiceField, self.fields[field]).choices = shown
+        self.fields[field].error_messages |= words
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}

@@ -216,8 +216,14 @@ class DecideForm(forms.Form):
             self.fields["until_hour"].help_text = said
 
     def clean(self) -> None:
-        """The hour has to be of its day."""
+        """The hour has to be of its day; less has to be named, and a refusal its reason."""
         _check_hour(self, "valid_until", "until_hour")
+        sent, said = self.cleaned_data, self.cleaned_data.get("outcome")
+        parts = ("amount", "valid_until")
+        if said == Outcome.LESS and not any(sent.get(p) or self.has_error(p) for p in parts):
+            self.add_error("amount", "Write how many, or below until when; or approve as asked.")
+        if said == Outcome.DENY and not sent.get("reason_code"):
+            self.add_error("reason_code", "Choose why; whoever asked is told.")
 
     def said(self, now: datetime) -> dict[str, Any]:
         """As the service takes it; what belongs to another outcome is left out."""

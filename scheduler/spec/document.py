@@ -144,11 +144,14 @@ def _of_yaml(text: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise _invalid(f"cannot be read as YAML: {error.problem or error.context}{where}") from None
+        problem = error.problem or error.context or ""
+        # Its own words for it are those of who writes a reader of YAML.
+        why = "a tab, where YAML takes spaces alone" if r"'\t'" in problem else problem
+        raise _invalid(f"cannot be read as YAML: {why}{where}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise _invalid(f"is not YAML or JSON: {str(error)[:200]}") from None
     if not isinstance(loaded, dict):
-        raise _invalid("must be a mapping of field names to values")
+        raise _invalid("must name fields with their values, one a line, such as time_limit: 2h")
     return loaded
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from scheduler.spec import units
@@ -15,6 +16,42 @@ FORBIDDEN_FIELDS = frozenset(
 )
 # Jobs see what their node shows them. Who asks for more is told so, and it is put on record.
 MOUNTS = frozenset({"mounts", "volumes"})
+_UNKNOWN = "is not a field of a job; remove it or check the spelling"
+_IMAGES = frozenset({"image", "container", "docker", "container_image"})
+# What other schedulers and people call our fields.
+_ELSEWHERE: Mapping[str, str] = {
+    other: ours
+    for ours, others in {
+        "gpus_per_node": "gpu gpus ngpus num_gpus gpu_count gres",
+        "gpu_model": "gpu_type flavor flavour accelerator",
+        "nodes": "num_nodes nnodes node_count replicas",
+        "cpus": "cpu cores cpus_per_task cpus_per_node",
+        "memory": "mem ram mem_per_node",
+        "time_limit": "time walltime timeout duration max_time",
+        "pool": "partition queue cluster",
+        "tier": "priority qos",
+        "command": "cmd run entrypoint args",
+        "env": "environment variables envs",
+        "depends_on": "dependency dependencies after",
+        "working_dir": "workdir cwd chdir",
+        "retries": "retry max_retries requeue",
+        "code.git_url": "git repo repository",
+        "code.folder": "folder",
+        "begin": "start_after not_before start_time",
+        "finish_by": "deadline",
+        "labels": "tags annotations",
+        "hold": "held suspend",
+    }.items()
+    for other in others.split()
+}
+_FIELDS = (
+    *sorted(set(_ELSEWHERE.values())),
+    *("name", "project", "script", "description", "secrets", "checkpoint_dir", "array", "notify"),
+    *("processes", "exclusive", "constraints", "datasets", "max_cost", "min_runtime", "group"),
+    *("retry_rules", "exclude_nodes", "preemptible", "licences", "scratch", "gpu_memory"),
+)
+# As alike as a slip of the hand leaves two words.
+_CLOSE = 0.8
 _DURATIONS = frozenset(
     {"time_limit", "min_runtime", "fallback_after", "disconnect_grace", "grace", "idle_stop"}
 )
@@ -33,6 +70,17 @@ _KINDS: Mapping[str, str] = {
 _OWN = re.compile(r"([A-Za-z_.]+)\|(.+)", re.DOTALL)
 
 
+def unknown_words(name: str) -> str:
+    """What to say of a name that no field has: the one that is meant, if other programs call it so
+    or it is spelt nearly so."""
+    if name.lower() in _IMAGES:
+        return "is not for jobs: programs run with what their node has installed; remove it"
+    close = get_close_matches(name.lower(), _FIELDS, n=1, cutoff=_CLOSE)
+    if meant := _ELSEWHERE.get(name.lower(), "".join(close)):
+        return f"is not a field of a job; write {meant}, or remove it"
+    return _UNKNOWN
+
+
 def problem_of(item: Any) -> SpecProblem:
     """A problem as pydantic reports it, in our words; a field's own words come as `field|words`."""
     # An item of a list is named by its list: nobody counts arguments from zero.
@@ -47,7 +95,8 @@ def problem_of(item: Any) -> SpecProblem:
         if name in MOUNTS:
             words = "is not for jobs: their node decides what they see; remove it"
             return SpecProblem(path, words, "forbidden_field")
-        words = "is not a field of a job; remove it or check the spelling"
+        # What is meant by a field of a part is nothing that all jobs have.
+        words = unknown_words(name) if name == path else _UNKNOWN
         return SpecProblem(path, words, "unknown_field")
     if kind == "string_unicode":
         return SpecProblem(path, "holds a lone surrogate, which is no character; remove it")

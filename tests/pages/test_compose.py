@@ -77,6 +77,18 @@ def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
     assert Job.objects.count() == before
 
 
+def test_the_summary_says_what_a_bare_number_and_a_moment_mean(client, alice, project, yard):
+    client.force_login(alice)
+    client.cookies["zone"] = "Europe/Berlin"
+    data = form_data(project, memory="16", time_limit="90", begin="2026-12-31 08:00")
+    text = client.post(reverse("jobs:submit") + "?part=summary", data).content.decode()
+    assert "1 CPU and 16 MiB of memory per node" in text and "up to 1 min 30" in text
+    assert "31 Dec 2026, 09:00" in text and "In Europe/Berlin" in text
+    # A command is not optional: without one a script is needed.
+    page = client.get(reverse("jobs:submit")).content.decode()
+    assert "Command</label>" in page and "a number alone is MiB" in page
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
@@ -103,7 +115,9 @@ def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
         ("env", "RANK=1", "set by Trainyard"),
         ("git_url", "http://host/repo", "https"),
         ("working_dir", "../up", "absolute path"),
-        ("project", "speech/asr", "not one of the available"),
+        ("project", "speech/asr", "There is no speech/asr for you"),
+        ("pool", "gpu", "There is no gpu for you; choose another"),
+        ("nodes", "7", "with 1 such GPU; ask for fewer nodes"),
     ],
 )
 def test_bad_values_are_named_at_their_field(
@@ -193,7 +207,7 @@ def test_a_document_keeps_what_is_right_and_shows_what_is_wrong(client, alice, p
     ("text", "words"),
     [
         ("", "is empty"),
-        ("[1]", "must be a mapping"),
+        ("[1]", "must name fields with their values"),
         ("a: [", "line 1"),
         ("x" * 300_000, "256 KiB"),
     ],

@@ -179,7 +179,9 @@ def test_deciding_on_the_page_and_being_late(client, asked, root, lead):
     page = client.get(here).content.decode()
     assert "Your decision" in page
     wrong = client.post(f"{here}decide/", {"version": asked.version, "outcome": "deny"})
-    assert "Say why" in wrong.content.decode()
+    assert "Choose why" in wrong.content.decode() and "no_capacity," not in wrong.content.decode()
+    wrong = client.post(f"{here}decide/", {"version": asked.version, "outcome": "less"})
+    assert "Write how many" in wrong.content.decode()
     said = {"version": asked.version, "outcome": "approve"}
     assert client.post(f"{here}decide/", said).status_code == 302
     client.force_login(root)

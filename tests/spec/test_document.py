@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -56,9 +57,9 @@ def test_what_yaml_would_guess_stays_as_written():
         ('{"a": ' * 17 + "1" + "}" * 17, "deep"),
         ('{"a": [' + "1," * 10_000 + "1]}", "too large"),
         ("[" * 5000, "deep"),
-        ("- a\n- b", "mapping"),
-        ("just words", "mapping"),
-        ("", "mapping"),
+        ("- a\n- b", "name fields with their values"),
+        ("just words", "name fields with their values"),
+        ("", "name fields with their values"),
         ('{"a": ', "line 1"),
         ("a:\n\t- b", "line 2"),
         ("a: 1\n---\nb: 2", "document"),
@@ -95,3 +96,12 @@ def test_any_text_gives_a_mapping_or_a_refusal(text):
         assert isinstance(read_document(text), dict)
     except SpecInvalid as refused:
         assert refused.problems
+
+
+def test_a_tab_and_a_line_that_is_no_field_are_named_in_plain_words():
+    for text, words in (
+        ("name: a\n\tcommand: x\n", "a tab, where YAML takes spaces alone (line 2, column 1)"),
+        ("python train.py --epochs 4\n", "such as time_limit: 2h"),
+    ):
+        with pytest.raises(SpecInvalid, match=re.escape(words)):
+            read_document(text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.spec import SpecInvalid, parse_spec
+from scheduler.spec import JobSpec, SpecInvalid, parse_spec, wording
 from scheduler.spec.text import MAX_ENV_COUNT
 
 GOOD = {"name": "train", "project": "vision/digits", "command": "python train.py"}
@@ -109,6 +109,31 @@ def test_b40_fields_of_the_server_are_named_as_such(field):
 def test_b40_unknown_fields_are_listed():
     found = _problems(gpu=1, stop={"signl": "SIGINT"})
     assert set(found) == {"gpu", "stop.signl"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gpus", "write gpus_per_node, or remove it"),
+        ("time", "write time_limit"),
+        ("partition", "write pool"),
+        ("tme_limit", "write time_limit"),
+        ("comand", "write command"),
+        ("image", "what their node has installed"),
+        ("nonsense", "check the spelling"),
+    ],
+)
+def test_who_writes_another_programs_word_is_told_ours(name, words):
+    assert words in _problems(**{name: 1})[name]
+
+
+def test_every_word_that_is_offered_is_a_field():
+    offered = {name.partition(".")[0] for name in wording._FIELDS}
+    assert offered <= JobSpec.model_fields.keys()
+    # None of them is a field itself, which would never be told.
+    assert not wording._ELSEWHERE.keys() & JobSpec.model_fields.keys()
+    # What a part has is not meant by a word of the whole job.
+    assert "check the spelling" in _problems(stop={"time": 1})["stop.time"]
 
 
 @pytest.mark.parametrize(

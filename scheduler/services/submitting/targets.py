@@ -205,14 +205,11 @@ def _misfits(spec: JobSpec, queue: Queue, shape: Shape) -> list[SpecProblem]:
             )
         )
     elif spec.nodes.least > shape.nodes_with(spec.gpus_per_node):
-        such = f" with {spec.gpus_per_node} such GPUs" if spec.gpus_per_node else ""
-        problems.append(
-            SpecProblem(
-                "nodes",
-                f"pool {pool} has {shape.nodes_with(spec.gpus_per_node)} nodes{such}; "
-                "ask for fewer nodes",
-            )
-        )
+        each = spec.gpus_per_node
+        such = f" with {each} such GPU{'s' if each > 1 else ''}" if each else ""
+        are = shape.nodes_with(each)
+        words = f"pool {pool} has {are} node{'' if are == 1 else 's'}{such}; ask for fewer nodes"
+        problems.append(SpecProblem("nodes", words))
     if spec.cpus > shape.cpus:
         problems.append(SpecProblem("cpus", f"the largest node of pool {pool} has {shape.cpus}"))
     if spec.memory > shape.memory_mib:
