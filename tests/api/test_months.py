@@ -46,6 +46,10 @@ def test_a_month_is_closed_reopened_by_two_and_closed_again(send, client, root, 
     assert problem_of(again, 409)["code"] == "close_blocked"
     proposed = send(clerk, "periods/2026-11/reopen/", {"reason": "a late fact"}).json()
     assert proposed["state"] == "closed"
+    declined = send(root, "periods/2026-11/reopen/", {"decline": True, "seen": proposed["seen"]})
+    assert (declined.status_code, declined.json()["state"]) == (200, "closed")
+    assert problem_of(send(root, "periods/2026-11/reopen/", {"decline": True}), 409)
+    send(clerk, "periods/2026-11/reopen/", {"reason": "a late fact"})
     assert send(root, "periods/2026-11/reopen/").json()["state"] == "reopened"
     assert send(clerk, "periods/2026-11/close/").json()["version"] == 2
     nothing = send(clerk, "periods/2026-11/correct/", {"reason": "looked again"}).json()

@@ -87,6 +87,14 @@ class TestMonths:
         assert client.post(url, {"reason": " "}).status_code == 422
         client.post(url, {"reason": "a node was forgotten", "seen": "closed.1.0"})
         assert client.post(url, {"seen": ""}).status_code == 409
+        # Who has proposed it is told that it waits, and may take it back; another may decline.
+        waits = said(as_(root).get("/finance/periods/"))
+        assert "Take the proposal back" in waits and "Correct or reopen" not in waits
+        assert "2026-01 stays closed" in said(as_(second).get("/finance/periods/"))
+        seen = f"closed.1.{root.pk}"
+        as_(root).post("/finance/periods/2026-01/decline/", {"seen": seen})
+        assert "Correct or reopen" in said(as_(root).get("/finance/periods/"))
+        as_(root).post(url, {"reason": "a node was forgotten", "seen": "closed.1.0"})
         assert "Reopen 2026-01" in said(as_(second).get("/finance/periods/"))
         as_(second).post(url, {"seen": f"closed.1.{root.pk}"})
         assert Period.objects.get(name="2026-01").state == "reopened"

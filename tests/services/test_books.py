@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from accounts.models import Rate
+from accounts.models import AuditEvent, Rate
 from accounts.services import appoint_bookkeeper, approve_rate, propose_rate
 from scheduler.ledger.findings import Trouble
 from scheduler.models import (
@@ -20,6 +20,7 @@ from scheduler.models import (
 )
 from scheduler.services import books
 from scheduler.services.books import closing
+from scheduler.services.books.posting import stamp_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.states import EndReason
 from tests import scenes
@@ -217,6 +218,24 @@ def test_a_restated_price_is_posted_as_the_difference(root, clerk, yard, team, o
     books.correct_period(actor=root, period="2026-11", reason="contract", now=DECEMBER)
     closed = close(root, "2026-12", now=LATER)
     assert statements(closed) == {f"team:{team.pk}": -120, f"team:{other_team.pk}": -60}
+
+
+def test_who_proposes_to_reopen_takes_it_back_and_another_declines(root, clerk, yard):
+    close(root)
+    month = {"period": "2026-11"}
+    with pytest.raises(Conflict, match="Nobody proposes"):
+        books.reopen_period(actor=root, **month, decline=True)
+    for who in (root, clerk):
+        row = books.reopen_period(actor=root, **month, reason="wrong project")
+        seen = stamp_of(row)
+        row = books.reopen_period(actor=who, **month, seen=seen, decline=True)
+        assert (row.state, row.reopen_proposed_by, row.reopen_reason) == ("closed", None, "")
+        with pytest.raises(Conflict):
+            books.reopen_period(actor=clerk, **month, seen=seen)
+    told = AuditEvent.objects.filter(action="period.decline_reopening").order_by("pk")
+    assert [one.actor_name for one in told] == [root.username, clerk.username]
+    books.reopen_period(actor=clerk, **month, reason="after all")
+    assert books.reopen_period(actor=root, **month).state == "reopened"
 
 
 def test_a_month_is_reopened_by_two_and_closed_as_its_second_version(root, clerk, yard, team):

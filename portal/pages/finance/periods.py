@@ -33,7 +33,7 @@ from scheduler.services.books import (
 )
 from scheduler.services.books.posting import stamp_of
 
-ACTS = ("soft-close", "close", "reopen", "correct")
+ACTS = ("soft-close", "close", "reopen", "decline", "correct")
 CHECK = "check"
 MONTHS = 36
 _COUNTED = {
@@ -63,7 +63,7 @@ def period_list(request: HttpRequest) -> HttpResponseBase:
 @page("POST", back="finance:periods")
 @asks_password
 def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
-    """Soft close, close, propose to reopen or reopen, post corrections; of the month as seen.
+    """Soft close, close, propose to reopen, reopen or decline, post corrections; as it was seen.
 
     `check` shows what closing it would say, and writes nothing.
     """
@@ -115,6 +115,9 @@ def _done(viewer: User, month: str, act: str, request: HttpRequest) -> str:
         if row.reopen_proposed_by_id:
             return f"Reopening {month} is proposed; another person has to agree."
         return f"{month} is reopened; close it again when it is right."
+    if act == "decline":
+        reopen_period(**asked, seen=seen, decline=True)
+        return f"{month} stays closed; nobody proposes to reopen it any more."
     entries = correct_period(**asked, reason=reason)
     return f"{len(entries)} corrections of {month} are posted." if entries else "Nothing differs."
 

@@ -38,6 +38,8 @@ class Command(BaseCommand):
             words.add_argument("--by", required=True, help="user name of a bookkeeper")
             if verb in ("correct", "reopen"):
                 words.add_argument("--reason", default="", help="why; goes into the books")
+            if verb == "reopen":
+                words.add_argument("--decline", action="store_true", help="it stays closed")
             if verb == "export":
                 words.add_argument("--focus", choices=VERSIONS, default=DEFAULT_VERSION)
                 words.add_argument("--issuer", default="Trainyard", help="who writes the bills")
@@ -96,7 +98,8 @@ class Command(BaseCommand):
             record(person, "export.focus", Subject("period", "", month), after={"version": version})
             csv.writer(sys.stdout).writerows(rows)
         else:
-            self.stdout.write(_move(person, verb, options["month"], options.get("reason", "")))
+            reason, decline = options.get("reason", ""), options.get("decline", False)
+            self.stdout.write(_move(person, verb, options["month"], reason, decline=decline))
 
     def _price(self, person: User, pk: int, *, is_preview: bool) -> None:
         rate = get_proposed_rate(person, pk)
@@ -116,12 +119,15 @@ class Command(BaseCommand):
         self.stdout.write("Nothing is posted." if is_preview else "The price is approved.")
 
 
-def _move(person: User, verb: str, month: str, reason: str) -> str:
+def _move(person: User, verb: str, month: str, reason: str, *, decline: bool) -> str:
     if verb == "soft-close":
         return f"{month} is {books.soft_close_period(actor=person, period=month).state}."
     if verb == "reopen":
-        row = books.reopen_period(actor=person, period=month, reason=reason)
-        return f"{month} is {row.state}; a closed month waits for a second person."
+        row = books.reopen_period(actor=person, period=month, reason=reason, decline=decline)
+        waits = (
+            "what was proposed is off" if decline else "a closed month waits for a second person"
+        )
+        return f"{month} is {row.state}; {waits}."
     if verb == "correct":
         posted = books.correct_period(actor=person, period=month, reason=reason)
         return f"{len(posted)} correction entries were posted."

@@ -77,9 +77,10 @@ class MonthBody(serializers.Serializer[Any]):
 
 
 class ReasonedMonthBody(MonthBody):
-    """With why it is reopened."""
+    """With why it is reopened; `decline`: it stays closed, whatever was proposed."""
 
     reason = serializers.CharField(max_length=255, required=False)
+    decline = serializers.BooleanField(required=False)
 
 
 class CorrectionBody(serializers.Serializer[Any]):
@@ -208,7 +209,7 @@ class MonthReopen(ApiView):
 
     @operation(
         "periods_reopen",
-        "Propose to reopen a closed month, or agree to what another proposed (bookkeepers)",
+        "Propose to reopen a closed month, agree to what another proposed or decline (bookkeepers)",
         scope=None,
         body=ReasonedMonthBody,
         reply=MonthShape,
