@@ -109,7 +109,6 @@ def blank_session() -> dict[str, Any]:
     return {
         "session_app": "shell",
         "session_idle": units.format_duration(min(1800, conf.session_idle_s)),
-        "name": "shell",
         "cpus": 2,
         "memory": "4GiB",
         "time_limit": units.format_duration(min(7200, conf.session_longest_s)),

@@ -245,3 +245,13 @@ def test_what_a_form_calls_its_origin_is_no_address(client, alice, project, yard
     assert client.post(f"{url}?part=summary", form).status_code == 200
     page = client.get(url, {"draft": JobDraft.objects.get().pk})
     assert page.status_code == 200 and "Cloned from" not in page.content.decode()
+
+
+@pytest.mark.parametrize("app", ["jupyter", "shell"])
+def test_without_a_name_it_is_called_after_what_it_is(client, alice, project, yard, app):
+    """Whichever kind was chosen after the form had come."""
+    client.force_login(alice)
+    form = client.get(reverse("sessions:new")).context["form"]
+    assert not form["name"].value()
+    client.post(COMPOSER, session_data(project, app, name=""))
+    assert Job.objects.latest("pk").name == app
