@@ -77,18 +77,6 @@ def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
     assert Job.objects.count() == before
 
 
-def test_the_summary_says_what_a_bare_number_and_a_moment_mean(client, alice, project, yard):
-    client.force_login(alice)
-    client.cookies["zone"] = "Europe/Berlin"
-    data = form_data(project, memory="16", time_limit="90", begin="2026-12-31 08:00")
-    text = client.post(reverse("jobs:submit") + "?part=summary", data).content.decode()
-    assert "1 CPU and 16 MiB of memory per node" in text and "up to 1 min 30" in text
-    assert "31 Dec 2026, 09:00" in text and "In Europe/Berlin" in text
-    # A command is not optional: without one a script is needed.
-    page = client.get(reverse("jobs:submit")).content.decode()
-    assert "Command</label>" in page and "a number alone is MiB" in page
-
-
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
