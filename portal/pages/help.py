@@ -51,7 +51,9 @@ _REASONS = {
     WaitReason.RESERVATION_CONFLICT: "the nodes are booked for others before it would end",
     WaitReason.NODES_UNHEALTHY: "it would fit, but nodes of the pool take no work now",
     WaitReason.CAPACITY_BUSY: "other jobs hold the GPUs; it starts when enough are free",
-    WaitReason.TOPOLOGY_FRAGMENTED: "enough GPUs are free, but not together on one node",
+    WaitReason.TOPOLOGY_FRAGMENTED: (
+        "enough GPUs are free, but not together on nodes that have all else it asks for as well"
+    ),
     WaitReason.ISOLATION_CONFLICT: "what is free lies on cards that its team may not share",
     WaitReason.PREEMPTION_IN_PROGRESS: "jobs that give way to it save their work; then it starts",
     WaitReason.BEHIND_HIGHER_PRIORITY: "jobs ahead of it need the GPUs first",

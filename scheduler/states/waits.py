@@ -183,9 +183,28 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
 }
 
 
+# What room lacks, where the usual sentence would not be true: GPUs in all, nodes for one that asks
+# for no GPU, or something else than GPUs on the nodes that have them.
+LACKS_GPUS, LACKS_NODES, LACKS_OTHER = "gpus", "nodes", "other"
+_NODES_WITH_ROOM = "Needs {need}; nodes in pool {pool} with room for it now: {best}."
+_BY_LACK: Mapping[tuple[WaitReason, object], str] = {
+    (WaitReason.CAPACITY_BUSY, LACKS_NODES): _NODES_WITH_ROOM,
+    (WaitReason.TOPOLOGY_FRAGMENTED, LACKS_NODES): _NODES_WITH_ROOM,
+    (WaitReason.TOPOLOGY_FRAGMENTED, LACKS_GPUS): (
+        "Needs {need}; {free} of {total} GPUs in pool {pool} are free, too few for it; "
+        "nodes with room for it now: {best}."
+    ),
+    (WaitReason.TOPOLOGY_FRAGMENTED, LACKS_OTHER): (
+        "Needs {need}; {free} GPUs in pool {pool} are free, but not on nodes with all else that "
+        "it needs: nodes with room for it now: {best}."
+    ),
+}
+
+
 def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
     """The one sentence that page, API and CLI print for a waiting job."""
-    return fill(WAIT_SENTENCES[WaitReason(reason)], facts)
+    known = WaitReason(reason)
+    return fill(_BY_LACK.get((known, facts.get("lack")), WAIT_SENTENCES[known]), facts)
 
 
 def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:

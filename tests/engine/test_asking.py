@@ -58,6 +58,22 @@ def test_every_failing_check_is_listed_not_only_the_top_one() -> None:
     assert all(one.sentence for one in found.checks if not one.is_ok)
 
 
+def test_room_on_nodes_is_not_called_apart_where_too_few_gpus_are_free() -> None:
+    def room(*lines: str) -> str:
+        checks = blocked(draw(*lines, jobs=[job(5, "2x3")])).checks
+        (told,) = (one for one in checks if one.reason is WaitReason.TOPOLOGY_FRAGMENTED)
+        return told.sentence
+
+    assert room("a 11..", "b 222.") == (
+        "Needs 2 nodes × 3 GPUs; 3 of 8 GPUs in pool default are free, too few for it; "
+        "nodes with room for it now: 0."
+    )
+    assert room("a 111.", "b 22..", "c 3...") == (
+        "Needs 2 nodes × 3 GPUs; 6 GPUs in pool default are free, but not together: "
+        "nodes with room for it now: 1."
+    )
+
+
 def test_who_could_delay_nobody_is_not_told_so_and_how_many_are_ahead() -> None:
     """The heads wait for the H100 of node a, job 5 for an A100 of node b."""
     heads = [

@@ -91,9 +91,18 @@ def test_fragmented_counts_the_nodes_that_hold_enough() -> None:
 
 def test_cpus_that_are_short_are_named() -> None:
     snapshot = draw("a 1...  cpus=16", jobs=[job(5, cpus=16, memory_mib=2048)])
-    assert "Needs 1 GPU with 16 CPUs and 2 GiB;" in sentence(
-        snapshot, WaitReason.TOPOLOGY_FRAGMENTED
+    assert sentence(snapshot, WaitReason.TOPOLOGY_FRAGMENTED) == (
+        "Needs 1 GPU with 16 CPUs and 2 GiB; 3 GPUs in pool default are free, but not on nodes "
+        "with all else that it needs: nodes with room for it now: 0."
     )
+
+
+def test_who_needs_no_gpu_is_told_of_nodes_and_not_of_gpus() -> None:
+    snapshot = draw("a 1...  cpus=16", jobs=[job(5, "1x0", cpus=16, memory_mib=2048)])
+    assert sentence(snapshot, WaitReason.CAPACITY_BUSY) == (
+        "Needs 16 CPUs and 2 GiB; nodes in pool default with room for it now: 0."
+    )
+    assert not {"free", "total"} & set(wait_of(snapshot).facts)
 
 
 def test_behind_a_head_the_facts_name_it_and_count_who_is_ahead() -> None:

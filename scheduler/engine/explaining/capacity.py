@@ -11,7 +11,8 @@ from scheduler.engine.placement import eligible_nodes
 from scheduler.engine.shaping.nodes import group_of
 from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.shaping.topology import best_count, count_groups
-from scheduler.engine.snapshot import NONE, TOPOLOGIES, Flags, ints
+from scheduler.engine.snapshot import NONE, TOPOLOGIES, Flags, flags, ints
+from scheduler.states import LACKS_GPUS, LACKS_NODES, LACKS_OTHER
 
 # Of those who hold a licence, so many are named.
 MOST_HOLDERS = 10
@@ -28,11 +29,14 @@ def find_busy(case: Case) -> Finding | None:
 
 
 def find_fragmented(case: Case) -> Finding | None:
-    """Enough devices are free, but too few nodes hold a share, or they are too far apart."""
+    """Too few nodes hold a share, or they are too far apart; `lack` if that is not for want of
+    devices that are free together."""
     if _fits(case):
         return None
-    fit, request = _fit(case), case.request
-    facts = {**_facts(case, fit, _free(case)), "best": int(np.count_nonzero(fit))}
+    fit, free, request = _fit(case), _free(case), case.request
+    facts = {**_facts(case, fit, free), "best": int(np.count_nonzero(fit))}
+    if request.gpus and (lack := _lack(case, fit, free)):
+        facts["lack"] = lack
     if request.topology and _are_enough(case, fit):
         snapshot = case.board.snapshot
         counts = count_groups(group_of(snapshot, request), ints(np.flatnonzero(fit)))
@@ -93,16 +97,30 @@ def _free(case: Case) -> int:
     return int(case.board.free_of(case.request, past_tenants=True)[here].sum())
 
 
+def _lack(case: Case, fit: Flags, free: int) -> str:
+    """What room for its devices lacks; empty for some that are free together, as is usual."""
+    board, request = case.board, case.request
+    if free < request.least_gpus:
+        return LACKS_GPUS
+    together = board.free_of(request, past_tenants=True) >= request.gpus
+    holds = flags(together & board.in_pool[request.pool])
+    return LACKS_OTHER if _are_enough(case, holds) and not _are_enough(case, fit) else ""
+
+
 def _facts(case: Case, fit: Flags, free: int) -> dict[str, object]:
     board, request = case.board, case.request
     here = board.in_pool[request.pool]
     # CPUs and memory are named only where they, not devices, keep a node from holding a share.
     free_of = board.free_of(request, past_tenants=True)
     short_of_host = bool(((free_of >= request.gpus) & here & ~fit).any())
-    return {
+    facts: dict[str, object] = {
         **name_words(board, request),
         "need": need_words(board, request, with_host=short_of_host),
-        "free": free,
-        "total": int(board.present_gpus.of(request)[here].sum()),
         "next_free_at": case.next_free_at,
     }
+    if request.gpus:
+        facts |= {"free": free, "total": int(board.present_gpus.of(request)[here].sum())}
+    else:
+        # Devices say nothing of it.
+        facts |= {"best": int(np.count_nonzero(fit)), "lack": LACKS_NODES}
+    return facts
