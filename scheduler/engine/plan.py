@@ -22,6 +22,14 @@ _STEPS = ((3600, 60), (6 * 3600, 300))
 _NO_FACTS: Mapping[str, object] = MappingProxyType({})
 
 
+def rounded_up(at_s: Floats, now_s: float) -> Floats:
+    """Moments (seconds since 1970) as a forecast says them: up to the minute, and further ahead to
+    five or fifteen."""
+    ahead_s = at_s - now_s
+    step_s = np.select([ahead_s <= limit for limit, _ in _STEPS], [s for _, s in _STEPS], 900)
+    return floats(np.ceil(at_s / step_s) * step_s)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedPlacement:
     """One rank's share of one node, by ids; cpus and memory are taken from that node.
@@ -156,7 +164,7 @@ class Forecast:
     def columns(self) -> tuple[Floats, Floats]:
         """p50 and p90."""
         p50_s, p90_s = self._work_out()
-        return self._rounded(p50_s), self._rounded(p90_s)
+        return rounded_up(p50_s, self._now_s), rounded_up(p90_s, self._now_s)
 
     def of(self, row: int) -> tuple[float, float]:
         """p50 and p90 of one row: the same as in `columns`, for less where only few are asked."""
@@ -164,7 +172,8 @@ class Forecast:
             p50_s, p90_s = self.columns
             return float(p50_s[row]), float(p90_s[row])
         if row not in self._told:
-            p50_s, p90_s = self._rounded(floats(self._work_out_one(row))).tolist()
+            told = rounded_up(floats(self._work_out_one(row)), self._now_s)
+            p50_s, p90_s = told.tolist()
             self._told[row] = p50_s, p90_s
         return self._told[row]
 
@@ -201,11 +210,6 @@ class Forecast:
             return self.of(row) if row < size else other.of(row - size)
 
         return Forecast(work_out, work_out_one, np.inf)
-
-    def _rounded(self, start_s: Floats) -> Floats:
-        ahead_s = start_s - self._now_s
-        step_s = np.select([ahead_s <= limit for limit, _ in _STEPS], [s for _, s in _STEPS], 900)
-        return floats(np.ceil(start_s / step_s) * step_s)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

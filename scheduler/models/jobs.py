@@ -276,6 +276,11 @@ class Job(models.Model):
         """Devices in all."""
         return self.nodes * self.gpus_per_node
 
+    @property
+    def least_gpus(self) -> int:
+        """With how many it starts."""
+        return self.nodes_min * self.gpus_per_node
+
 
 class SubmitKey(models.Model):
     """Remembers an idempotency key: same key and body answer with the same job for a day."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
-from scheduler.models import MaintenanceWindow, Node
+from portal.templatetags.moments import local
+from scheduler.loop.cycle import Scheduler
+from scheduler.models import MaintenanceWindow, Node, SchedulerLease
 from scheduler.selectors.freeing.room import room_over_time
 from scheduler.services.nodes import drain_node
 from scheduler.services.sites.following import follow_windows
@@ -139,6 +142,37 @@ def test_the_page_says_it_in_a_picture_a_sentence_and_a_table(
         assert words in odd.content.decode()
     part = client.get(url, {"part": "live"}).content.decode()
     assert part.strip().startswith("<div") and "<html" not in part
+
+
+def test_what_is_free_for_a_waiting_job_agrees_with_when_it_starts(client, alice, project, cluster):
+    """To the minute, though the picture itself is looked at each six minutes."""
+    now = timezone.now()
+    for node in cluster.nodes:
+        run(alice, project, node, now - timedelta(minutes=1), gpus=3, limit="9m20s")
+        sync(node, now=now)
+    job = submit(alice, project, nodes=2, gpus_per_node=4, now=now)
+    SchedulerLease.objects.update(expires_at=scenes.NOON)
+    Scheduler(holder="test").run_cycle(now)
+    job.refresh_from_db()
+    assert job.wait_reason == "capacity_busy", job.wait_facts
+    starts = datetime.fromtimestamp(job.wait_facts["start_p90_at"], UTC)
+    client.force_login(alice)
+    page = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    assert "need=8&amp;part=job" in page and "if jobs run to their time limits" in page
+    asked = {"pool": "default", "span": "24h", "need": "8", "part": "job"}
+    told = strip_tags(client.get(reverse("cluster_room"), asked).content.decode())
+    assert f"8 are free by {local(starts):%H:%M} at the latest" in told
+    assert "likely from" not in told
+    assert "2 are free now." in strip_tags(
+        client.get(reverse("cluster_room"), {**asked, "need": "2"}).content.decode()
+    )
+
+
+def test_an_elastic_job_is_told_of_as_many_as_it_starts_with(client, alice, project, cluster):
+    job = submit(alice, project, nodes="1..2", gpus_per_node=4)
+    client.force_login(alice)
+    page = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    assert "need=4&amp;part=job" in page
 
 
 def test_it_asks_as_much_for_many_nodes_and_jobs(root, alice, project, cluster):

@@ -104,7 +104,7 @@ def test_a_jobs_page_copies_its_link_and_draws_when_so_much_is_free(client, alic
     asked = {"pool": "default", "span": "24h", "need": "1", "part": "job"}
     drawn = client.get(reverse("cluster_room"), asked).content.decode()
     assert "<html" not in drawn and drawn.count("<section") == 1 and "<svg" in drawn
-    assert "1 is free likely from" in drawn and "needs 1" in drawn
+    assert "1 is free now." in drawn and "needs 1" in drawn
     home = client.get(reverse("home")).content.decode()
     assert f'href="/jobs/{yard.queued.pk}/why/options/"' in home
     assert f'href="/jobs/{yard.held.pk}/why/options/"' not in home

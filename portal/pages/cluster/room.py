@@ -55,8 +55,9 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
     is_nodes = choice(request, "of", ("nodes",)) == "nodes"
     need = _need(request, problems)
     found = room_over_time(
-        viewer, start=window.start, end=window.end, now=now, pool=chosen, whole_nodes=is_nodes
-    )
+        viewer, start=window.start, end=window.end, now=now, pool=chosen, whole_nodes=is_nodes,
+        is_exact=bool(need),
+    )  # fmt: skip
     leaf = leaf_of(request, found, "page", size=_POOLS_A_PAGE)
     scale = Scale(window.start, window.end)
     context = {
@@ -79,7 +80,7 @@ def cluster_room(request: HttpRequest) -> HttpResponseBase:
     }
     part = request.GET.get("part", "")
     if part == "job" and chosen:
-        return render(request, "cluster/_room_of_job.html", context)
+        return render(request, "cluster/_room_of_job.html", {**context, "is_of_job": True})
     return render(request, f"cluster/room.html{'#live' if part == 'live' else ''}", context)
 
 

@@ -28,6 +28,7 @@ from django.db.models.functions import Coalesce, Greatest
 
 from accounts.models import User
 from accounts.models.rows import as_rows, rows_in
+from scheduler.engine.plan import rounded_up
 from scheduler.ledger.segments import Bucket
 from scheduler.models import Allocation, Device, MaintenanceWindow, Node, Pool
 from scheduler.selectors.books.seconds import within
@@ -38,6 +39,7 @@ from scheduler.states import DeviceHealth, NodeState
 
 # Moments at which it is looked at, at most: as fine as a picture shows.
 MOMENTS = 240
+_WORDS = ("latest", "likely")
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)
 Counts = npt.NDArray[np.int64]
 # A moment, and how many are free then.
@@ -64,8 +66,10 @@ def room_over_time(
     now: datetime,
     pool: Pool | None = None,
     whole_nodes: bool = False,
+    is_exact: bool = False,
 ) -> list[PoolRoom]:
-    """By pool that has nodes, by name, GPUs or whole nodes; six statements at most."""
+    """By pool that has nodes, by name, GPUs or whole nodes; six statements at most. `is_exact`:
+    what comes is told at each moment at which more is free too, rounded up as a forecast is."""
     cells = _Cells.of(viewer, pool)
     step_s = max(1, -(-int((end - start).total_seconds()) // MOMENTS))
     first_s = int(start.timestamp())
@@ -73,8 +77,11 @@ def room_over_time(
     moments = [datetime.fromtimestamp(at, UTC) for at in every]
     was, will = [at for at in moments if at < now], [at for at in moments if at >= now]
     will = [now, *will] if will else []
+    coming = _Coming.of(viewer, cells, now, will[-1]) if will else None
+    if coming is not None and is_exact:
+        will = coming.moments(will)
     past = _as_it_was(cells, first_s, step_s, len(was)) if was else _Free.nothing(cells, 0)
-    ahead = _as_it_comes(viewer, cells, will, now) if will else {}
+    ahead = coming.free_at(will) if coming is not None else {}
     past_by = cells.by_pool(past.nodes() if whole_nodes else past.gpus)
     counts = {
         word: cells.by_pool(free.nodes() if whole_nodes else free.gpus)
@@ -90,7 +97,7 @@ def room_over_time(
             name,
             int(totals[row, 0]),
             points(was, past_by, row),
-            *(points(will, counts[word], row) if will else [] for word in ("latest", "likely")),
+            *(points(will, counts[word], row) if will else [] for word in _WORDS),
         )
         for row, name in enumerate(cells.pools)
     ]
@@ -203,36 +210,58 @@ def _as_it_was(cells: _Cells, first_s: int, step_s: int, moments: int) -> _Free:
     return _Free(*np.cumsum(steps, axis=2)[:, :, :-1])
 
 
-def _as_it_comes(
-    viewer: User, cells: _Cells, moments: list[datetime], now: datetime
-) -> dict[str, _Free]:
-    """By word: if nothing new starts. Three statements and what the viewer's rights take."""
-    ends = emptying(viewer, cells.nodes, now=now)
-    plans = list(plans_between(viewer, now, moments[-1], jobs=False))
-    at = np.array([moment.timestamp() for moment in moments])
-    found = {}
-    for word in ("latest", "likely"):
-        free = np.repeat(cells.free, len(at), axis=1)
-        inside: dict[tuple[int, int | None], Counts] = {}
-        for row, node in enumerate(cells.nodes):
-            for end_s, holder in _gives_back(ends[node.pk], word):
-                free[row, at >= end_s] += holder.gpus
-                if holder.booking is not None:
-                    here = inside.setdefault((row, holder.booking), np.zeros(len(at), np.int64))
-                    here[at < end_s] += holder.gpus
-        free = np.minimum(free, cells.in_order)
-        for rows, plan, first, last in _taken(plans, cells, at):
-            if not plan.gpus:
-                free[rows, first:last] = 0
-                continue
-            free[rows, first:last] -= plan.gpus
-            for row in rows:
-                # What its own jobs hold of it is off already.
-                if (own := inside.get((row, plan.number))) is not None:
-                    free[row, first:last] += np.minimum(own[first:last], plan.gpus)
-        free = np.maximum(free, 0)
-        found[word] = _Free(free, cells.total - free)
-    return found
+@dataclass(frozen=True, slots=True, eq=False)
+class _Coming:
+    """Who holds what of the nodes until when, and what is planned there."""
+
+    cells: _Cells
+    now: datetime
+    ends: Mapping[int, Emptying]
+    plans: list[Plan]
+
+    @classmethod
+    def of(cls, viewer: User, cells: _Cells, now: datetime, last: datetime) -> _Coming:
+        """Three statements and what the viewer's rights take."""
+        ends = emptying(viewer, cells.nodes, now=now)
+        return cls(cells, now, ends, list(plans_between(viewer, now, last, jobs=False)))
+
+    def moments(self, known: Sequence[datetime]) -> list[datetime]:
+        """These, and between them those at which more is free, as a forecast says them."""
+        now_s = self.now.timestamp()
+        changes = {plan.end.timestamp() for plan in self.plans}
+        for node in self.ends.values():
+            changes.update(end for word in _WORDS for end, _ in _gives_back(node, word))
+        ahead = [at for at in changes if at > now_s]
+        rounded = set(rounded_up(np.array(ahead, dtype=np.float64), now_s).tolist())
+        more = {datetime.fromtimestamp(at, UTC) for at in rounded}
+        return sorted({*known, *(at for at in more if at < known[-1])})
+
+    def free_at(self, moments: Sequence[datetime]) -> dict[str, _Free]:
+        """By word: if nothing new starts."""
+        cells, at = self.cells, np.array([moment.timestamp() for moment in moments])
+        found = {}
+        for word in _WORDS:
+            free = np.repeat(cells.free, len(at), axis=1)
+            inside: dict[tuple[int, int | None], Counts] = {}
+            for row, node in enumerate(cells.nodes):
+                for end_s, holder in _gives_back(self.ends[node.pk], word):
+                    free[row, at >= end_s] += holder.gpus
+                    if holder.booking is not None:
+                        here = inside.setdefault((row, holder.booking), np.zeros(len(at), np.int64))
+                        here[at < end_s] += holder.gpus
+            free = np.minimum(free, cells.in_order)
+            for rows, plan, first, last in _taken(self.plans, cells, at):
+                if not plan.gpus:
+                    free[rows, first:last] = 0
+                    continue
+                free[rows, first:last] -= plan.gpus
+                for row in rows:
+                    # What its own jobs hold of it is off already.
+                    if (own := inside.get((row, plan.number))) is not None:
+                        free[row, first:last] += np.minimum(own[first:last], plan.gpus)
+            free = np.maximum(free, 0)
+            found[word] = _Free(free, cells.total - free)
+        return found
 
 
 def _gives_back(node: Emptying, word: str) -> Iterable[tuple[float, Holder]]:
