@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Job
+from scheduler.states import NoticeKind
 from tests.api.conftest import problem_of
 
 pytestmark = pytest.mark.django_db
@@ -25,5 +26,8 @@ def test_it_is_taken_and_refused_by_its_field(program, alice, project, cluster):
 
 def test_what_only_jobs_ask_for_is_no_choice(program, alice):
     caller = program(alice)
-    kinds = {one["kind"] for one in caller.get("/notifications/settings/").json()["items"]}
-    assert "job_failed" in kinds and not kinds & {"job_started", "job_ending"}
+    items = caller.get("/notifications/settings/").json()["items"]
+    assert [one["kind"] for one in items] == list(NoticeKind), "all that a channel may be told of"
+    given = {one["kind"]: one for one in items if not one["is_open"]}
+    assert set(given) == {"job_started", "job_ending"}
+    assert all(one["in_inbox"] and one["by_mail"] for one in given.values())

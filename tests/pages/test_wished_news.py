@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from django.urls import reverse
+from django.utils.html import escape
 
 from scheduler.models import Job
+from scheduler.states import NOTICE_RULES
 from tests import scenes
 from tests.pages.test_compose import form_data
 
@@ -50,4 +52,13 @@ def test_others_see_of_what_the_owner_is_told_and_settings_say_what_goes_first(
     assert "Its owner is told of: fail, warn" in page
     settings = client.get(reverse("notification_settings")).content.decode()
     assert "own choice goes first" in settings
-    assert "Job started" not in settings
+    row = settings.partition("Job started")[2].partition("</tr>")[0]
+    assert "as asked for" in row and "checkbox" not in row
+
+
+def test_what_when_and_chats_name_the_same_kinds(client, alice):
+    client.force_login(alice)
+    words = [rule.words for rule in NOTICE_RULES.values()]
+    for route in ("notification_settings", "notification_hours", "channels:list"):
+        page = client.get(reverse(route)).content.decode()
+        assert [one for one in words if escape(one) not in page] == [], route

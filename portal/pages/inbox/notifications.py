@@ -96,7 +96,7 @@ def notification_settings(request: HttpRequest) -> HttpResponseBase:
     viewer = viewer_of(request)
     choices = choices_of(viewer)
     if request.method == "POST":
-        for choice in choices:
+        for choice in (one for one in choices if one.is_open):
             in_inbox = f"inbox-{choice.kind}" in request.POST
             by_mail = f"mail-{choice.kind}" in request.POST
             if (in_inbox, by_mail) != (choice.in_inbox, choice.by_mail):

@@ -37,12 +37,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where one kind of news reaches a person."""
+    """Where one kind of news reaches a person. `is_open`: by their own choice; what a job itself
+    asks for, or a watch, always comes to both."""
 
     kind: NoticeKind
     rule: NoticeRule
     in_inbox: bool
     by_mail: bool
+    is_open: bool = True
 
 
 def visible_notifications(viewer: User) -> QuerySet[Notification]:
@@ -63,18 +65,17 @@ def grouped(rows: Iterable[Notification]) -> list[Group]:
 
 
 def choices_of(viewer: User) -> list[Choice]:
-    """Every kind that one chooses, with where it reaches the viewer; one query."""
+    """Every kind of news, with where it reaches the viewer; one query."""
     rows = {row.kind: row for row in NotificationChoice.objects.filter(person=viewer)}
-    return [
-        Choice(
-            kind,
-            rule,
-            rows[kind].in_inbox if kind in rows else True,
-            rows[kind].by_mail if kind in rows else rule.by_mail,
-        )
-        for kind, rule in NOTICE_RULES.items()
-        if kind not in ASKED_KINDS
-    ]
+
+    def choice(kind: NoticeKind, rule: NoticeRule) -> Choice:
+        if kind in ASKED_KINDS:
+            return Choice(kind, rule, in_inbox=True, by_mail=True, is_open=False)
+        if row := rows.get(kind):
+            return Choice(kind, rule, row.in_inbox, row.by_mail)
+        return Choice(kind, rule, in_inbox=True, by_mail=rule.by_mail)
+
+    return [choice(kind, rule) for kind, rule in NOTICE_RULES.items()]
 
 
 def muted_by(viewer: User) -> QuerySet[NotificationMute]:

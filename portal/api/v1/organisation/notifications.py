@@ -73,10 +73,17 @@ class ChoiceShape(serializers.Serializer[Any]):
     by_mail = serializers.BooleanField()
 
 
-class Choices(serializers.Serializer[Any]):
-    """Every kind that one chooses; what a job itself asks for (`notify`) goes first."""
+class ChosenShape(ChoiceShape):
+    """`is_open`: one may choose. Others come as a job itself asks for them (`notify`), or a watch,
+    to the inbox and by mail."""
 
-    items = ChoiceShape(many=True)
+    is_open = serializers.BooleanField()
+
+
+class Choices(serializers.Serializer[Any]):
+    """Every kind; what a job itself asks for (`notify`) goes first."""
+
+    items = ChosenShape(many=True)
 
 
 def _show(row: Notification) -> dict[str, Any]:
@@ -95,7 +102,13 @@ def _show(row: Notification) -> dict[str, Any]:
 def _chosen(choices: list[Choice]) -> dict[str, Any]:
     return {
         "items": [
-            {"kind": one.kind, "in_inbox": one.in_inbox, "by_mail": one.by_mail} for one in choices
+            {
+                "kind": one.kind,
+                "in_inbox": one.in_inbox,
+                "by_mail": one.by_mail,
+                "is_open": one.is_open,
+            }
+            for one in choices
         ]
     }
 
