@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from accounts.permissions import can
 from accounts.services import change_role, remove_member
-from scheduler.models import Notification, NotificationMute
+from scheduler.models import BulkCancel, Notification, NotificationMute
+from scheduler.selectors.inbox import calls_for, things, visible_notifications
+from scheduler.selectors.inbox.shown import OF_CLUSTER, THINGS, shown_to
+from scheduler.selectors.inbox.sight import seen_by
 from scheduler.services.inbox import News, choose_kind, tell
+from scheduler.services.sharing.budgets import set_budget
 from scheduler.states import NoticeKind
+from tests.requesting import ask
 from tests.scenes import build_cluster, submit
 
 pytestmark = pytest.mark.django_db
@@ -123,14 +132,16 @@ def test_nothing_is_shown_of_what_its_reader_may_not_see_any_more(
         tell([one], now=timezone.now())
     client.force_login(bob)
     html = client.get("/notifications/").content.decode()
-    assert "secret-plan" in html and "not shown" not in html
+    assert "secret-plan" in html and "not shown" not in html and "2 unread" in html
     remove_member(actor=root, team=team, user=bob)
     html = client.get("/notifications/").content.decode()
+    assert "1 unread" in html
     assert "secret-plan" not in html and f"job:{job.pk}" not in html and "Low" in html
     assert "1 more is not shown: about what is gone, or what you may not see any more." in html
     client.post("/notifications/read/", {"subject": "thing:1"})
     html = client.get("/notifications/?show=unread").content.decode()
     assert "1 is not shown" in html and "Everything is read" not in html
+    assert "unread</span>" not in client.get("/notifications/?part=bell").content.decode()
     client.post("/notifications/mute/", {"subject": f"job:{job.pk}"})
     client.get("/notifications/")
     html = client.get("/settings/notifications/").content.decode()
@@ -151,3 +162,60 @@ def test_of_the_job_of_another_who_may_not_read_inside_has_no_text(
     client.force_login(bob)
     html = client.get("/notifications/").content.decode()
     assert "train has failed" in html and "inside" not in html
+
+
+def test_the_bell_counts_what_the_list_shows_in_one_statement(
+    client, root, alice, bob, team, project, other_project
+):
+    """Jobs that are seen, that are another team's, and that are gone."""
+    build_cluster(root)
+    for number in range(1, 4):
+        mine, theirs = submit(bob, project), submit(root, other_project)
+        for subject in (f"job:{mine.pk}", f"job:{theirs.pk}", f"job:{10**6 + number}"):
+            one = News(bob.pk, NoticeKind.JOB_FAILED, subject, "train", "", "/", subject)
+            tell([one], now=timezone.now())
+        viewer = type(bob).objects.get(pk=bob.pk)
+        can(viewer, "operate", None)
+        with CaptureQueriesContext(connection) as asked:
+            assert calls_for(viewer).unread == number
+        assert len(asked) == 1
+        client.force_login(bob)
+        html = client.get("/notifications/?show=unread").content.decode()
+        assert html.count('class="new"') == number and f"{number} unread" in html
+
+
+def test_it_does_so_for_every_word_of_news_and_whoever_looks(
+    root, alice, bob, lead, carol, finance, operator, project, other_project
+):
+    """By the rules of `things.py`, which the list asks."""
+    assert {*THINGS, *OF_CLUSTER} == {*things._TOGETHER, *things._CLUSTER, "statement"}
+    build_cluster(root)
+    now = timezone.now()
+    jobs = [submit(bob, project, array="0-1"), submit(carol, other_project)]
+    asked = [ask(alice, project, now=now), ask(carol, other_project, now=now)]
+    subjects = ["node:1", "invariants", "month:2026-10", "thing:1", "statement:7"]
+    subjects += [f"{word}:999999" for word in things._TOGETHER]
+    subjects += [f"job:{job.pk}" for job in jobs] + [f"set:{jobs[0].job_set_id}"]
+    subjects += [f"request:{one.pk}" for one in asked]
+    days = {"valid_from": now, "valid_until": now + timedelta(days=30)}
+    for owner in (project, other_project, project.team):
+        subjects.append(f"budget:{set_budget(actor=root, owner=owner, gpu_hours=9, **days).pk}")
+    for number, (who, job) in enumerate([(lead, jobs[0]), (root, jobs[1]), (root, jobs[0])]):
+        named = BulkCancel.objects.create(
+            about=f"jobs:{number}", named=1, reason="x", proposed_by=who, proposed_at=now,
+            lapses_at=now,
+        )  # fmt: skip
+        named.jobs.add(job)
+        subjects.append(f"bulk_cancel:{named.pk}")
+    for person in (root, alice, bob, lead, carol, finance, operator):
+        Notification.objects.filter(person=person).delete()
+        tell(
+            [News(person.pk, NoticeKind.BUDGET, one, "x", "", "/", one) for one in subjects],
+            now=now,
+        )
+        viewer = type(person).objects.get(pk=person.pk)
+        mine = visible_notifications(viewer)
+        listed = sorted(one.subject for one in seen_by(viewer, list(mine)))
+        counted = sorted(mine.filter(shown_to(viewer)).values_list("subject", flat=True))
+        assert counted == listed, person.username
+        assert calls_for(viewer).unread == len(listed)

@@ -109,7 +109,7 @@ class TestJobs:
 
 
 def news(person, number: int = 1, kind=NoticeKind.JOB_FAILED, **more) -> News:
-    subject = more.pop("subject", f"job:{number}")
+    subject = more.pop("subject", f"thing:{number}")
     return News(person.pk, kind, subject, f"job {number}", "", "/jobs/1/", f"k{number}", **more)
 
 
@@ -120,20 +120,20 @@ class TestInbox:
         assert (len(told(alice)), len(told(bob))) == (2, 1)
 
     def test_mute_a_thing_then_a_kind_and_hear_again(self, alice):
-        tell([news(alice), news(alice, 2), news(alice, 3, subject="job:1")], now=at(1))
+        tell([news(alice), news(alice, 2), news(alice, 3, subject="thing:1")], now=at(1))
         assert calls_for(alice).unread == 3
-        mute(actor=alice, subject="job:1")
-        assert [group.subject for group in grouped(visible_notifications(alice))] == ["job:2"]
+        mute(actor=alice, subject="thing:1")
+        assert [group.subject for group in grouped(visible_notifications(alice))] == ["thing:2"]
         choose_kind(actor=alice, kind="job_failed", in_inbox=False, by_mail=False)
         assert calls_for(alice).unread == 0
-        unmute(actor=alice, subject="job:1")
+        unmute(actor=alice, subject="thing:1")
         choose_kind(actor=alice, kind="job_failed", in_inbox=True, by_mail=False)
         assert len(told(alice)) == 3
 
     def test_one_reads_and_mutes_ones_own_alone(self, alice, bob):
         tell([news(alice), news(bob, 2)], now=at(1))
         with pytest.raises(NotFound):
-            mute(actor=alice, subject="job:2")
+            mute(actor=alice, subject="thing:2")
         assert mark_read(actor=alice, now=at(2)) == 1
         assert (calls_for(alice).unread, calls_for(bob).unread) == (0, 1)
 
@@ -148,7 +148,7 @@ class TestInbox:
         day = 86_400
         tell([news(alice), news(alice, 2)], now=at(0))
         write_mails(now=at(1))
-        mark_read(actor=alice, subject="job:1", now=at(1))
+        mark_read(actor=alice, subject="thing:1", now=at(1))
         assert prune_notifications(now=at(31 * day)) == 1
         assert prune_notifications(now=at(91 * day)) == 1
 

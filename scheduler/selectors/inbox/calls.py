@@ -9,14 +9,15 @@ from typing import Any
 from django.db.models import IntegerField, QuerySet, Subquery
 
 from accounts.models import DemoMark, User
+from scheduler.selectors.inbox.shown import shown_to
 from scheduler.selectors.inbox.visible import MOST_COUNTED, visible_notifications
 from scheduler.selectors.requesting import waiting_for
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """`approvals`: requests whose step one may take. `unread`: news, at most MOST_COUNTED. `demo`:
-    1 while a demonstration is among what is real."""
+    """`approvals`: requests whose step one may take. `unread`: news that the inbox shows, at
+    most MOST_COUNTED. `demo`: 1 while a demonstration is among what is real."""
 
     approvals: int = 0
     unread: int = 0
@@ -34,10 +35,14 @@ class _Number(Subquery):
 
 def calls_along(viewer: User) -> dict[str, Subquery]:
     """The numbers, to come with the row that a page is about; `keep_calls` takes them from it."""
-    new = visible_notifications(viewer).filter(read_at__isnull=True).order_by()[:MOST_COUNTED]
+    new = visible_notifications(viewer).filter(shown_to(viewer), read_at__isnull=True)
     waiting = waiting_for(viewer).order_by()
-    demo = DemoMark.objects.order_by()
-    return {"calls_approvals": _of(waiting), "calls_unread": _of(new), "calls_demo": _of(demo)}
+    demo, unread = DemoMark.objects.order_by(), new.order_by()[:MOST_COUNTED]
+    return {
+        "calls_approvals": _of(waiting),
+        "calls_unread": _of(unread),
+        "calls_demo": _of(demo),
+    }
 
 
 def keep_calls(viewer: User, row: Any) -> None:
