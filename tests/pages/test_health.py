@@ -133,7 +133,7 @@ def test_a_job_that_waits_again_is_late_by_that_alone(
 
 
 def test_a_fresh_install_is_well(client, operator, root, broker, settings, tmp_path):
-    """What happens once a day has not happened on the first day, and nobody need look."""
+    """What happens once a day has not happened on the first one: neither good nor a fault."""
     now = timezone.now()
     scenes.build_cluster(root, nodes=1, gpus=1)
     SchedulerLease.objects.update_or_create(
@@ -144,9 +144,12 @@ def test_a_fresh_install_is_well(client, operator, root, broker, settings, tmp_p
     client.force_login(operator)
     page = client.get(HEALTH)
     found = tones(page)
-    assert {found[name] for name in ("Workers", "Scheduler", "Books", "Promises")} == {"good"}
+    assert {found[name] for name in ("Workers", "Scheduler")} == {"good"}
+    assert {found[name] for name in ("Books", "Promises")} == {"unknown"}
     assert f"Process {os.getpid()} on {socket.gethostname()} schedules." in page.content.decode()
-    assert not {task.words for task in page.context["tasks"]} - {"in time", "not due yet"}
+    words = {(task.words, str(task.tone)) for task in page.context["tasks"]}
+    assert words == {("in time", "good"), ("not due yet", "unknown")}
+    assert page.content.decode().count("not checked yet") == 3, "each, and how many"
     broker.notes[beats.BEGAN.encode()] = f"{(now - timedelta(days=4)).timestamp():.0f} ok".encode()
     found = tones(client.get(HEALTH))
     assert {found[name] for name in ("Books", "Promises")} == {"look"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import TypeVar
 
 from portal.beats import BEGAN, Run
+from portal.pages.ops.regular import CLOCK_SLACK, Task, Tone
 from portal.templatetags.measures import duration
 from scheduler.selectors.machines.wellbeing import Wellbeing
 from scheduler.states import NodeState
@@ -21,22 +21,9 @@ MAIL_LATE, MAIL_VERY_LATE = timedelta(minutes=10), timedelta(hours=2)
 RECONCILED, RECONCILED_LONG = timedelta(hours=26), timedelta(days=3)
 BACKED_UP, BACKED_UP_LONG = timedelta(hours=26), timedelta(days=3)
 FULL, VERY_FULL = 0.80, 0.92
-WORKER_GONE, CLOCK_SLACK = timedelta(minutes=2), timedelta(minutes=1)
+WORKER_GONE = timedelta(minutes=2)
 Grade = TypeVar("Grade", float, timedelta)
 START_WORKER = "Is a worker running? systemctl status trainyard-worker@default"
-
-
-class Tone(StrEnum):
-    """Green, amber, red; the word that is shown beside the colour."""
-
-    GOOD = "good"
-    LOOK = "look"
-    BAD = "bad"
-
-    @property
-    def word(self) -> str:
-        """As the page says it."""
-        return {Tone.GOOD: "good", Tone.LOOK: "worth a look", Tone.BAD: "needs a hand"}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +35,6 @@ class Check:
     words: str
     remedy: str = ""
     route: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A regular task: every so many seconds, and the end of its last run."""
-
-    name: str
-    every_s: float
-    run: Run | None
-    tone: Tone
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,34 +73,6 @@ def every_check(
         _disk(disk),
         _backup(backed_up_at, has_stamp, now),
     ]
-
-
-def regular_tasks(
-    every_s: Mapping[str, float], runs: Mapping[str, Run] | None, now: datetime
-) -> Iterator[Task]:
-    """Each task with how late it is: two more turns than its own are still good."""
-    began = (runs or {}).get(BEGAN)
-    for name, seconds in every_s.items():
-        run = (runs or {}).get(name)
-        short = name.rpartition(".")[2].replace("_", " ")
-        if runs is None:
-            yield Task(short, seconds, None, Tone.LOOK, "not known without the broker")
-        elif run is None and began is not None and now - began.at <= _patience(seconds):
-            yield Task(short, seconds, None, Tone.GOOD, "not due yet")
-        elif run is None:
-            yield Task(short, seconds, None, Tone.LOOK, "has not run since the broker began")
-        elif not run.succeeded:
-            yield Task(short, seconds, run, Tone.BAD, "failed; the worker's log says why")
-        elif run.at - now > CLOCK_SLACK:
-            yield Task(short, seconds, run, Tone.LOOK, "late: the clock was put back")
-        elif now - run.at > _patience(seconds):
-            yield Task(short, seconds, run, Tone.LOOK, "late")
-        else:
-            yield Task(short, seconds, run, Tone.GOOD, "in time")
-
-
-def _patience(every_s: float) -> timedelta:
-    return timedelta(seconds=3 * every_s + 60)
 
 
 def _database(seen: Wellbeing) -> Check:
@@ -238,7 +186,7 @@ def _mails(seen: Wellbeing, now: datetime) -> Check:
 def _books(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
     name, route = "Books", "finance:index"
     if seen.reconciled_at is None:
-        tone = Tone.GOOD if is_new else Tone.LOOK
+        tone = Tone.UNKNOWN if is_new else Tone.LOOK
         return Check(name, tone, "Not reconciled yet; that happens once a day.", "", route)
     words = f"Reconciled {_ago(seen.reconciled_at, now)}"
     if not seen.reconciled:
@@ -252,7 +200,7 @@ def _books(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
 def _promises(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
     name = "Promises"
     if seen.promises_at is None:
-        tone = Tone.GOOD if is_new else Tone.LOOK
+        tone = Tone.UNKNOWN if is_new else Tone.LOOK
         return Check(name, tone, "Not checked on live data yet; that happens once a day.")
     words = f"Checked on live data {_ago(seen.promises_at, now)}"
     if seen.promises_broken:

@@ -14,7 +14,8 @@ from django.utils import timezone
 from portal.beats import read_runs
 from portal.celery import EVERY_S
 from portal.pages.access import page, viewer_of
-from portal.pages.ops.checks import Disk, Tone, every_check, regular_tasks
+from portal.pages.ops.checks import Disk, every_check
+from portal.pages.ops.regular import Tone, regular_tasks
 from scheduler.selectors.machines.wellbeing import wellbeing
 
 
@@ -40,6 +41,7 @@ def health(request: HttpRequest) -> HttpResponseBase:
         "tasks": tasks,
         "bad": sum(check.tone == Tone.BAD for check in checks),
         "look": sum(check.tone == Tone.LOOK for check in checks),
+        "unchecked": sum(check.tone == Tone.UNKNOWN for check in checks),
         "now": now,
     }
     part = "#live" if request.GET.get("part") == "live" else ""
