@@ -8,8 +8,18 @@ from email.utils import format_datetime
 import pytest
 
 from scheduler.models import Delivery
-from scheduler.services.inbox import add_webhook, delivering
+from scheduler.services.inbox import (
+    News,
+    add_channel,
+    add_webhook,
+    change_channel,
+    delivering,
+    pause_webhook,
+    resume_webhook,
+    tell,
+)
 from scheduler.services.inbox.delivering import deliver
+from scheduler.states import NoticeKind
 from tests.scenes import at
 from tests.services.test_webhooks import told
 
@@ -74,3 +84,30 @@ def test_one_that_was_tried_often_keeps_the_others_no_longer_than_the_address_sa
     assert deliver(now=at(40)) == 1
     (left,) = Delivery.objects.filter(sent_at=None)
     assert (left.key, left.not_before) == ("a", at(10 + 32 * 60))
+
+
+def test_who_resumes_a_webhook_does_not_wait_for_the_rest_it_asked_for(root, alice, receiver):
+    hook, _ = add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice, key="a")
+    receiver.answers, receiver.retry_after = 429, "3600"
+    assert deliver(now=at(2)) == 0
+    receiver.answers = 200
+    assert deliver(now=at(10)) == 0
+    pause_webhook(actor=root, webhook=hook, now=at(11))
+    resume_webhook(actor=root, webhook=hook, now=at(12))
+    assert deliver(now=at(13)) == 1
+
+
+def test_nor_does_who_resumes_a_chat_but_another_name_ends_no_rest(alice, receiver):
+    channel = add_channel(actor=alice, url=receiver.url, dialect="slack", now=at(0))
+    news = News(alice.pk, NoticeKind.JOB_FAILED, "thing:1", "train has failed", "", "/", "a")
+    tell([news], now=at(1))
+    receiver.answers, receiver.retry_after = 429, "3600"
+    assert deliver(now=at(5)) == 0 and len(receiver.got) == 1
+    receiver.answers = 200
+    change_channel(actor=alice, channel=channel, name="phone", now=at(10))
+    change_channel(actor=alice, channel=channel, is_paused=True, now=at(11))
+    channel.refresh_from_db()
+    assert channel.rests_until == at(3605)
+    change_channel(actor=alice, channel=channel, is_paused=False, now=at(12))
+    assert deliver(now=at(13)) == 1

@@ -104,13 +104,14 @@ def pause_webhook(*, actor: User, webhook: Webhook, now: datetime | None = None)
 
 @transaction.atomic
 def resume_webhook(*, actor: User, webhook: Webhook, now: datetime | None = None) -> Webhook:
-    """Go on with what is told from now on, and with what waited before the pause."""
+    """Go on with what is told from now on, and with what waited before the pause; at once, whatever
+    rest the address asked for before."""
     _check(actor)
     now = now or timezone.now()
     row = Webhook.objects.select_for_update().get(pk=webhook.pk)
     if row.paused_at is not None:
-        row.paused_at, row.since = None, since_now(now)
-        row.save(update_fields=["paused_at", "since"])
+        row.paused_at, row.rests_until, row.since = None, None, since_now(now)
+        row.save(update_fields=["paused_at", "rests_until", "since"])
         # A long pause is no reason to give them up.
         row.deliveries.filter(sent_at=None, given_up_at=None).update(not_before=now)
         record(actor, "policy.resume_webhook", row, now=now)

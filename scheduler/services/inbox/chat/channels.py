@@ -87,7 +87,8 @@ def change_channel(
 ) -> Webhook:
     """Another name, other news from now on, a pause or its end; None leaves it as it is.
 
-    What is told during a pause is not sent later. Raises Forbidden, Invalid.
+    What is told during a pause is not sent later; its end ends the rest that the address asked for
+    as well. Raises Forbidden, Invalid.
     """
     check_may(actor, channel.team)
     now = now or timezone.now()
@@ -102,11 +103,11 @@ def change_channel(
     if is_paused is not None and is_paused != (row.paused_at is not None):
         before["is_paused"], row.paused_at = not is_paused, now if is_paused else None
         if not is_paused:
-            row.since = since_now(now)
+            row.since, row.rests_until = since_now(now), None
             # A long pause is no reason to give them up.
             row.deliveries.filter(sent_at=None, given_up_at=None).update(not_before=now)
     if before:
-        row.save(update_fields=["name", "kinds", "since", "paused_at"])
+        row.save(update_fields=["name", "kinds", "since", "paused_at", "rests_until"])
         is_now = {"name": row.name, "kinds": row.kinds, "is_paused": row.paused_at is not None}
         after = {field: is_now[field] for field in before}
         _note(actor, "change", row, before=before, after=after, now=now)
