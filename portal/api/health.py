@@ -6,7 +6,7 @@ so it is for operators: signed in, or with an API token of an operator that has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import redis
 from django.conf import settings
@@ -15,8 +15,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
@@ -28,6 +29,7 @@ from portal.api.shapes import viewer_of
 from portal.outages import is_database_behind
 from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.health import Lags, Pulse, has_scheduler, read_lags, read_pulse
+from scheduler.tallies import Tally, tallies
 
 BROKER_TIMEOUT_S = 0.5
 # By field of Lags.
@@ -45,6 +47,28 @@ _OF_LAGS = {
     "untaken_s": ("oldest_assignment_seconds", "Age of the oldest assignment not taken up."),
     "start_s": ("start_delay_seconds", "Assignment to start, mean of the newest attempts."),
 }
+
+# Name, what it counts, and by its label what each is called.
+_TALLIES: tuple[tuple[str, str, str, Mapping[Tally, str]], ...] = (
+    (
+        "stale_fences_refused_total",
+        "Calls and reports about attempts that are over, and plans without a lease, refused.",
+        "of",
+        {Tally.STALE_NODE: "node", Tally.STALE_SCHEDULER: "scheduler"},
+    ),
+    (
+        "log_gaps_total",
+        "Pieces that lacked the bytes before them, and attempts that ended without all of a log.",
+        "what",
+        {Tally.GAP_REFUSED: "refused", Tally.GAP_RECORDED: "recorded"},
+    ),
+    (
+        "socket_resyncs_total",
+        "Sockets closed, and logs gone on at their end, so that a page fetches anew.",
+        "",
+        {Tally.SOCKET_RESYNC: ""},
+    ),
+)
 
 
 @require_safe
@@ -113,7 +137,7 @@ class _Gauges(Collector):
     def __init__(self, viewer: User, pulse: Pulse, lags: Lags) -> None:
         self._viewer, self._pulse, self._lags = viewer, pulse, lags
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         pulse = self._pulse
         yield _by_label("trainyard_jobs", "Jobs by state.", "state", pulse.jobs)
         yield _by_label("trainyard_nodes", "Nodes by state.", "state", pulse.nodes)
@@ -138,7 +162,19 @@ class _Gauges(Collector):
         )
         for field, (name, about) in _OF_LAGS.items():
             yield GaugeMetricFamily(f"trainyard_{name}", about, getattr(self._lags, field))
+        yield from _counters(tallies())
         yield GaugeMetricFamily("trainyard_broker_up", "1 if the broker answers.", broker_answers())
+
+
+def _counters(found: Mapping[Tally, int] | None) -> Iterator[CounterMetricFamily]:
+    """Nothing where the broker, which keeps them, does not answer."""
+    if found is None:
+        return
+    for name, about, label, of in _TALLIES:
+        family = CounterMetricFamily(f"trainyard_{name}", about, labels=[label] if label else None)
+        for what, value in of.items():
+            family.add_metric([value] if label else [], found[what])
+        yield family
 
 
 def _by_label(name: str, about: str, label: str, counts: dict[str, int]) -> GaugeMetricFamily:

@@ -37,6 +37,7 @@ from portal.live.session import user_of_session
 from portal.live.topics import log_stream_of, watchable
 from portal.live.watches import Watch
 from scheduler.hearing import group_name
+from scheduler.tallies import Tally, tally
 
 logger = logging.getLogger(__name__)
 
@@ -291,5 +292,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Close once, whoever asks."""
         if self.is_open:
             self.is_open = False
+            if code == TRY_LATER:
+                tally(Tally.SOCKET_RESYNC)
             with contextlib.suppress(Exception):
                 await self.close(code)

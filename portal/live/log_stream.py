@@ -10,6 +10,7 @@ from accounts.models import User
 from portal.live.log_feed import LINES_PER_FRAME, LogFeed, LogFrame, make_frame, read_rows
 from portal.terminal import PLAIN, SgrState
 from scheduler.selectors.logs import readable_placements
+from scheduler.tallies import Tally, tally
 
 # As many as a page shows: who is further behind goes on at the end, as the page does.
 MOST_BEHIND = 5000
@@ -37,6 +38,7 @@ class LogReader:
         feed = self.feed
         if feed.total_lines - self.after > MOST_BEHIND:
             self.after, self.colours = feed.total_lines - LINES_PER_FRAME, PLAIN
+            tally(Tally.SOCKET_RESYNC)
         if feed.next_line <= self.after + 1 <= feed.total_lines:
             # The feed's window was full; the rest of the log is still to be read.
             await feed.refresh()

@@ -32,6 +32,7 @@ from scheduler.models import CycleRecord
 from scheduler.services.errors import LeaseLost
 from scheduler.services.sharing.past_use import count_past_use
 from scheduler.services.sharing.policies import policy_in_force
+from scheduler.tallies import Tally, tally
 
 logger = logging.getLogger(__name__)
 
@@ -145,6 +146,7 @@ class Scheduler:
                 Seen(loaded, snapshot, policy, plan), now=now, at=at
             )
         except LeaseLost:
+            tally(Tally.STALE_SCHEDULER)
             self._forget_lease()
             return CycleOutcome(has_lease=False)
         commit_bookings(plan, loaded.snapshot)

@@ -25,6 +25,7 @@ from scheduler.services.preempting.ordering import UNREAD_S
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.late_logs import takes_more
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
+from scheduler.tallies import Tally, tally
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck
 
 # A log that comes byte by byte is not waited for for ever.
@@ -209,6 +210,7 @@ def finish_undrained(*, now: datetime) -> int:
             placements = list(attempt.placements.select_related("node").order_by("rank"))
             missing = sum(max(0, (p.log_expected or 0) - p.log_size) for p in placements)
             if missing:
+                tally(Tally.GAP_RECORDED)
                 transitions.record_event(
                     attempt.job,
                     "log_incomplete",

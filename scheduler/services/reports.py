@@ -26,6 +26,7 @@ from scheduler.services.timeline.node_times import ran_until, sane, take_late
 from scheduler.services.timeline.releasing import release_devices
 from scheduler.services.verdicts import blame_who_failed
 from scheduler.states import AttemptState, EndReason
+from scheduler.tallies import Tally, tally
 from scheduler.wire.messages import AttemptReport
 
 _MAX_PATCH = 256 * 1024
@@ -143,7 +144,9 @@ def _sorted_out(
     for report in map(possible, told.reports):
         placement = here[report.fence]
         if placement is None or placement.attempt.state == AttemptState.ENDED:
-            if report.state is AttemptState.ENDED:
+            if report.state is not AttemptState.ENDED:
+                tally(Tally.STALE_NODE)
+            else:
                 if placement is None or not is_awaited(placement, report, now):
                     forget.add(report.fence)
                 if placement is not None and placement.rank == report.rank:

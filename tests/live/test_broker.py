@@ -8,6 +8,8 @@ import pytest
 from channels.layers import get_channel_layer
 
 from portal.live import broker, consumer
+from scheduler import tallies
+from scheduler.tallies import Tally
 from tests.live.test_socket import follow, hint, opened
 from tests.pages.yard import build_yard
 from tests.servers import running_broker, short_folder
@@ -26,8 +28,11 @@ async def test_without_a_broker_the_socket_says_try_later(alice, yard, monkeypat
 
     live = await opened(alice)
     monkeypatch.setattr(get_channel_layer(), "group_add", fails)
+    before = tallies._untold[Tally.SOCKET_RESYNC]
     await live.send({"subscribe": ["nodes"]})
     assert await live.close_code() == 1013
+    # No store is told of it within these seconds.
+    assert tallies._untold[Tally.SOCKET_RESYNC] == before + 1
 
 
 @pytest.mark.parametrize("later", [None, ("another start",)])

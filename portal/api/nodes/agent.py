@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 
 from django.conf import settings
@@ -18,11 +18,12 @@ from django.views.decorators.csrf import csrf_exempt
 
 from portal.api.nodes.calls import Refused, answer, body_of, in_lane, node_of, refuse
 from scheduler.models import Node
-from scheduler.services.errors import Conflict
+from scheduler.services.errors import Conflict, LogGap, NotFound
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import enrol_node
 from scheduler.services.secrets import hand_secrets
+from scheduler.tallies import Tally, tally
 from scheduler.wire.codec import decode
 from scheduler.wire.messages import MAX_LOG_CHUNK, EnrolRequest
 from scheduler.wire.outputs import OUTPUT_PART, OutputList
@@ -43,9 +44,19 @@ def _answering(
         try:
             return await in_lane(work, request, **kwargs)
         except Exception as error:
+            if what := _tally_of(error, kwargs):
+                tally(what)
             return refuse(error)
 
     return answered
+
+
+def _tally_of(error: Exception, asked: Mapping[str, object]) -> Tally | None:
+    """What a refusal is counted as."""
+    if isinstance(error, LogGap):
+        return Tally.GAP_REFUSED
+    is_stale = isinstance(error, NotFound) or getattr(error, "code", "") == "log_closed"
+    return Tally.STALE_NODE if is_stale and "fence" in asked else None
 
 
 def _number(request: HttpRequest, name: str) -> int:
