@@ -31,9 +31,10 @@ from scheduler.models import Job, TemplateVersion
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.composing.templates import get_version, leads_any, version_of_job
 from scheduler.selectors.jobs import clone_document, get_visible_job
+from scheduler.services.composing.allowing import refuse_outside
 from scheduler.services.composing.drafts import drop_draft, submit_key
 from scheduler.services.composing.replacing import submit_instead
-from scheduler.services.composing.templates import refuse_outside, submit_from_template
+from scheduler.services.composing.templates import submit_from_template
 from scheduler.services.jobs import submit_job
 from scheduler.spec import SpecInvalid
 
@@ -60,9 +61,11 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
             drop_draft(actor=viewer, key=form.cleaned_data["nonce"])
             return _on_to(job, form)
         if wants_check:
-            context |= _checked(viewer, form, version)
+            # Only a template asks what it comes from.
+            origin = _cloned(viewer, str(form.cloned_number or "")) if version else None
+            context |= _checked(viewer, form, version, origin)
             if "whatif" in request.POST and "quote" in context:
-                found = alternatives(viewer, form.spec, offer.models, version)
+                found = alternatives(viewer, form.spec, offer.models, version, origin)
                 context["alternatives"] = found
             context |= {"draft": None if "quiet" in request.POST else keep_draft(viewer, form)}
             context |= _not_mended(request, form)
@@ -253,7 +256,9 @@ def _submitted(viewer: User, form: JobForm, version: TemplateVersion | None) -> 
     return None
 
 
-def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> dict[str, Any]:
+def _checked(
+    viewer: User, form: JobForm, version: TemplateVersion | None, origin: Job | None
+) -> dict[str, Any]:
     """The dry run: what a submit would meet. Writes nothing."""
     if not form.is_valid():
         return {"checked": True}
@@ -268,9 +273,9 @@ def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> di
     }
     try:
         if version is not None:
-            refuse_outside(version, form.spec)
+            refuse_outside(version, form.spec, origin)
         template = version.template_id if version else 0
-        within = partial(refuse_outside, version) if version else None
+        within = partial(refuse_outside, version, cloned_from=origin) if version else None
         context["quote"] = quote_job(actor=viewer, spec=form.spec, template=template, within=within)
     except SpecInvalid as refused:
         form.add_problems(refused)

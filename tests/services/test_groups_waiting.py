@@ -8,9 +8,9 @@ import pytest
 
 from scheduler.models import Dependency, Notification, SetDependency
 from scheduler.selectors.composing.templates import get_version
-from scheduler.selectors.jobs import wait_sentence_of
+from scheduler.selectors.jobs import clone_document, wait_sentence_of
 from scheduler.services.bulk import submit_jobs
-from scheduler.services.composing.templates import submit_from_template
+from scheduler.services.composing.templates import submit_again, submit_from_template
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.inbox import add_webhook
 from scheduler.services.inbox.delivering import deliver
@@ -179,3 +179,28 @@ def test_a_template_locks_and_bounds_it(node, alice, lead, team, project):
     second = from_it(group_policy="wait")
     first.refresh_from_db()
     assert first.end_facts["newer_job"] == second.pk
+
+
+def test_a_task_of_an_array_is_cloned_though_its_template_locks_the_group(
+    node, alice, lead, team, project
+):
+    """The clone is one job, as the task is: as the newest of the group it would end its array."""
+    document = {"script": "true", "group": "eval", "array": "0-2"}
+    rules = {"group": "locked", "group_policy": "stop", "array": "locked"}
+    version = get_version(
+        alice, make_template(lead, team, document={**document, "group_policy": "stop"}, rules=rules)
+    )
+    sent = {"name": "a", **version.document, "project": project.path}
+    first = submit_from_template(actor=alice, version=version, spec=parse_spec(sent)).job
+    task = first.job_set.tasks.get(array_index=1)
+    again = clone_document(alice, task)
+    made = submit_again(actor=alice, job=task, spec=parse_spec(again)).job
+    assert (made.group_name, made.job_set, made.cloned_from) == (None, None, task)
+    assert set(first.job_set.tasks.values_list("state", flat=True)) == {"queued"}
+    assert submit_again(actor=alice, job=made, spec=parse_spec(clone_document(alice, made))).is_new
+    other = submit(alice, project)
+    for job, wrong in ((task, {"group": "mine"}), (other, {})):
+        with pytest.raises(SpecInvalid) as refused:
+            spec = parse_spec({**again, **wrong})
+            submit_from_template(actor=alice, version=version, spec=spec, cloned_from=job)
+        assert "group" in {one.field for one in refused.value.problems}

@@ -41,7 +41,8 @@ from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
-from scheduler.services.composing.templates import refuse_outside, submit_again
+from scheduler.services.composing.allowing import refuse_outside
+from scheduler.services.composing.templates import submit_again
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -57,7 +58,6 @@ TYPED = {
     "finish_by": Header("Idempotency-Finish-By", _HOW),
 }
 IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
-
 
 # Of a key that was sent before, and of a dry run.
 _JOB_OR_QUOTE = PolymorphicProxySerializer(

@@ -12,8 +12,8 @@ from portal.forms.jobs import LABELS
 from portal.forms.labels import in_labels
 from portal.templatetags.measures import device_short_name
 from scheduler.loop.supposing.quoting import quote_alone
-from scheduler.models import TemplateVersion
-from scheduler.services.composing.templates import refuse_outside
+from scheduler.models import Job, TemplateVersion
+from scheduler.services.composing.allowing import refuse_outside
 from scheduler.services.submitting.quotes import Quote
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
@@ -36,12 +36,19 @@ class Alternative:
 
 
 def alternatives(
-    viewer: User, spec: JobSpec, models: Iterable[str], version: TemplateVersion | None
+    viewer: User,
+    spec: JobSpec,
+    models: Iterable[str],
+    version: TemplateVersion | None,
+    origin: Job | None,
 ) -> list[Alternative]:
-    """Each decides one cycle of the engine, as a quote does; at most seven. Writes nothing."""
+    """Each decides one cycle of the engine, as a quote does; at most seven. Writes nothing.
+
+    `origin`: what it is cloned from, as its template has to know.
+    """
     document = spec.document()
     return [
-        _quoted(viewer, fix, words, {**document, **changes}, version)
+        _quoted(viewer, fix, words, {**document, **changes}, version, origin)
         for fix, words, changes in _changes(spec, models)
     ]
 
@@ -73,12 +80,17 @@ def _cards(count: int) -> str:
 
 
 def _quoted(
-    viewer: User, fix: str, words: str, document: dict[str, Any], version: TemplateVersion | None
+    viewer: User,
+    fix: str,
+    words: str,
+    document: dict[str, Any],
+    version: TemplateVersion | None,
+    origin: Job | None,
 ) -> Alternative:
     try:
         spec = parse_spec(document)
         if version is not None:
-            refuse_outside(version, spec)
+            refuse_outside(version, spec, origin)
         template = version.template_id if version else 0
         quote = quote_alone(actor=viewer, spec=spec, template=template)
         return Alternative(fix, words, spec.gpus, quote)

@@ -15,9 +15,9 @@ from accounts.permissions import can, managed_for
 from accounts.services.audit import Subject, record
 from scheduler.models import Job, JobSet, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.selectors.composing.templates import version_of_job
+from scheduler.services.composing.allowing import refuse_outside
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.jobs import NOTHING_TYPED, Submitted, submit_job
-from scheduler.services.submitting.columns import DEFAULT_POOL
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.partial import completed, read_partial
 from scheduler.spec.rules import LOCKED, Rules, read_rules, rule_problems, written_rules
@@ -138,7 +138,7 @@ def submit_from_template(
     typed: Mapping[str, str] = NOTHING_TYPED,
 ) -> Submitted:
     """As `submit_job`, within the template's rules; raises SpecInvalid for what they forbid."""
-    refuse_outside(version, spec)
+    refuse_outside(version, spec, cloned_from)
     now = now or timezone.now()
     submitted = submit_job(
         actor=actor,
@@ -172,17 +172,6 @@ def submit_again(
     if version is None or version.template.retired_at is not None:
         return submit_job(actor=actor, **fields)
     return submit_from_template(actor=actor, version=version, **fields)
-
-
-def refuse_outside(version: TemplateVersion, spec: JobSpec) -> None:
-    """Raises SpecInvalid when a job breaks the rules of a version, or the template is retired."""
-    if "choices" in version.rules.get("pool", {}) and not spec.pool:
-        spec = spec.model_copy(update={"pool": DEFAULT_POOL})
-    if version.template.retired_at is not None:
-        words = f"{version.template.slug} is retired; start from another template or from none"
-        raise SpecInvalid([SpecProblem("template", words)])
-    if problems := rule_problems(version.rules, version.document, spec):
-        raise SpecInvalid(problems)
 
 
 def check_template(

@@ -9,7 +9,7 @@ from typing import Any
 
 from accounts.models import User
 from scheduler.models import JobSchedule, TemplateVersion
-from scheduler.services.composing.templates import refuse_outside
+from scheduler.services.composing.allowing import refuse_outside
 from scheduler.services.errors import Invalid
 from scheduler.services.submitting.quotes import check_only
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem

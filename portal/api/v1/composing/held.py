@@ -13,7 +13,8 @@ from portal.api.operations import Query
 from portal.api.shapes import viewer_of
 from scheduler.models import TemplateVersion
 from scheduler.selectors.composing.templates import get_version
-from scheduler.services.composing.templates import refuse_outside, submit_from_template
+from scheduler.services.composing.allowing import refuse_outside
+from scheduler.services.composing.templates import submit_from_template
 from scheduler.services.jobs import Submitted, submit_job
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
 
