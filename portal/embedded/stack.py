@@ -18,6 +18,7 @@ from portal.embedded.earlier import wait_for_earlier
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.programs import LocalNode
 from portal.embedded.supervisor import Supervisor
+from portal.embedded.tending import Tending
 from scheduler.agent.config import ConfigProblem, read_identity, write_identity
 
 READY_S = 180.0
@@ -70,6 +71,7 @@ class Stack:
         self.api_tokens: dict[str, str] = {}
         self._lock: int | None = None
         self._given_up: set[str] = set()
+        self._tending = Tending(self.supervisor, places, tell)
 
     def __enter__(self) -> Stack:
         try:
@@ -98,6 +100,7 @@ class Stack:
         self.places.make()
         self._lock = self.places.lock()
         wait_for_earlier(self.places, self.tell)
+        self._tending.begin()
         self.address = self.places.choose_address(self.options.port)
         told = self.environment()
         has_own_broker = not (told.get("REDIS_URL") or told.get("REDIS_URL_FILE"))
@@ -134,12 +137,21 @@ class Stack:
             os.close(self._lock)
             self._lock = None
 
+    def tend(self) -> None:
+        """Of one that is up: start again what does not stay up, while everything else goes on.
+        Raises StackProblem when supervisord died."""
+        self._check_supervisord()
+        self._tending.look()
+
+    def _check_supervisord(self) -> None:
+        if not self.supervisor.is_alive:
+            raise StackProblem(f"supervisord has ended; see {self.places.logs}")
+
     def check(self) -> None:
         """Raises StackProblem when supervisord died or gave up on a program; where nodes are not
         needed, one of theirs is told of once.
         """
-        if not self.supervisor.is_alive:
-            raise StackProblem(f"supervisord has ended; see {self.places.logs}")
+        self._check_supervisord()
         spared = () if self.options.needs_nodes else [node.program for node in self.options.nodes]
         for name in self.supervisor.fatal():
             words = f"{name} does not stay up; see {self.places.logs / name}.log"

@@ -79,8 +79,11 @@ class Supervisor:
 
     def fatal(self) -> list[str]:
         """Programs that supervisord gave up on. Raises StackProblem."""
-        known = self._ask("getAllProcessInfo")
-        return [each["name"] for each in known if each["statename"] == "FATAL"]
+        return [name for name, state in self.states().items() if state == "FATAL"]
+
+    def states(self) -> dict[str, str]:
+        """What supervisord calls the state of each program. Raises StackProblem."""
+        return {each["name"]: each["statename"] for each in self._ask("getAllProcessInfo")}
 
     def kill(self) -> None:
         """End supervisord at once, and with it all that it runs."""

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from portal import beats
 from portal.celery import EVERY_S
+from portal.fallen import note_fallen
 from scheduler.loop.lease import own_name
 from scheduler.models import (
     InvariantCheck,
@@ -180,3 +181,13 @@ def test_a_run_in_a_time_to_come_is_no_run(client, operator, root, broker):
     page = client.get(HEALTH)
     assert tones(page)["Workers"] == "look"
     assert "the clock was put back" in page.content.decode()
+
+
+def test_programs_that_do_not_stay_up_are_named_first(client, operator, broker, settings, tmp_path):
+    settings.STATE_DIR = tmp_path
+    client.force_login(operator)
+    assert "Programs" not in tones(client.get(HEALTH))
+    note_fallen(tmp_path, {"background": timezone.now().timestamp()})
+    page = client.get(HEALTH)
+    assert next(iter(tones(page).items())) == ("Programs", "bad")
+    assert "Does not stay up: background (again at " in page.content.decode()

@@ -126,7 +126,7 @@ class Command(BaseCommand):
         sys.stdout.flush()
         while True:
             time.sleep(2)
-            stack.check()
+            stack.tend()
 
     def _tell(self, words: str) -> None:
         self.stderr.write(f"  {time.strftime('%H:%M:%S')} {words}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from portal.beats import BEGAN, Run
+from portal.fallen import Fallen
 from portal.pages.ops.regular import CLOCK_SLACK, Task, Tone
 from portal.templatetags.measures import duration
+from portal.templatetags.moments import local
 from scheduler.selectors.machines.wellbeing import Wellbeing
 from scheduler.states import NodeState
 
@@ -53,6 +55,7 @@ def every_check(
     disk: Disk,
     backed_up_at: datetime | None,
     has_stamp: bool,
+    fallen: Sequence[Fallen],
     now: datetime,
 ) -> list[Check]:
     """In the order in which one would look: what everything else stands on first."""
@@ -60,6 +63,7 @@ def every_check(
     # What happens once a day has not happened on the first one.
     is_new = began is not None and now - began.at <= RECONCILED
     return [
+        *_programs(fallen),
         _database(seen),
         _broker(runs),
         _workers(runs, tasks, now),
@@ -73,6 +77,15 @@ def every_check(
         _disk(disk),
         _backup(backed_up_at, has_stamp, now),
     ]
+
+
+def _programs(fallen: Sequence[Fallen]) -> Iterator[Check]:
+    """Nothing where all stay up, or somebody else looks after them."""
+    if not fallen:
+        return
+    words = ", ".join(f"{one.name} (again at {local(one.again_at):%H:%M})" for one in fallen)
+    remedy = "The log that is called like it, in the folder logs of the state folder, says why."
+    yield Check("Programs", Tone.BAD, f"Does not stay up: {words}.", remedy)
 
 
 def _database(seen: Wellbeing) -> Check:

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from portal.beats import read_runs
 from portal.celery import EVERY_S
+from portal.fallen import read_fallen
 from portal.pages.access import page, viewer_of
 from portal.pages.ops.checks import Disk, every_check
 from portal.pages.ops.regular import Tone, regular_tasks
@@ -34,6 +35,7 @@ def health(request: HttpRequest) -> HttpResponseBase:
         disk=Disk(usage.total - usage.free, usage.total),
         backed_up_at=_backed_up_at(),
         has_stamp=bool(settings.BACKUP_STAMP),
+        fallen=read_fallen(Path(settings.STATE_DIR)),
         now=now,
     )
     context = {
