@@ -14,6 +14,7 @@ from portal.cli.exits import Failure
 from portal.cli.output import (
     JOB_HEADS,
     ago,
+    expected_start,
     job_cells,
     moment,
     print_json,
@@ -136,6 +137,9 @@ def why(
 
 def _print_wait(found: dict[str, Any]) -> None:
     """What it waits for, who waits for it, and how it stands to its moment."""
+    facts = (found["wait"] or {}).get("facts", {})
+    if words := expected_start(facts.get("start_p50_at"), facts.get("start_p90_at")):
+        print_line(words)
     for one in found.get("jobs") or ():
         _print_awaited(one)
     for one in found.get("sets") or ():

@@ -181,6 +181,16 @@ def moment(text: str) -> str:
     return f"{text[:10]} {text[11:16]} UTC"
 
 
+def expected_start(usual_s: int | None, latest_s: int | None) -> str:
+    """When a waiting job starts, as its page says it; seconds since 1970, empty where unknown."""
+    if usual_s is None or latest_s is None:
+        return ""
+    usual, latest = (moment(str(datetime.fromtimestamp(at, UTC))) for at in (usual_s, latest_s))
+    if usual == latest:
+        return f"Expected start: {latest} if jobs run to their time limits."
+    return f"Expected start: {usual} if jobs end as usual, {latest} if they run to their limits."
+
+
 def span(seconds: int) -> str:
     """A duration in its two largest units."""
     if seconds < 60:

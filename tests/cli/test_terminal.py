@@ -14,7 +14,7 @@ from portal.cli.client import Api, Patience
 from portal.cli.config import Config, load_config
 from portal.cli.exits import NOT_ALLOWED, UNREACHABLE, Failure
 from portal.cli.follow import _next_attempt
-from portal.cli.output import JOB_HEADS, LogWriter, harmless, print_table
+from portal.cli.output import JOB_HEADS, LogWriter, expected_start, harmless, print_table
 
 pytestmark = pytest.mark.once
 LONG = "llama3-8b-sft-lr3e-5-warmup500-seed42"
@@ -97,3 +97,15 @@ def test_the_environment_is_enough(tmp_path, monkeypatch):
     with pytest.raises(Failure) as refused:
         load_config()
     assert refused.value.code == NOT_ALLOWED
+
+
+def test_an_expected_start_is_said_as_the_page_says_it():
+    noon = 1_774_958_400
+    assert expected_start(noon, noon + 60) == (
+        "Expected start: 2026-03-31 12:00 UTC if jobs end as usual, "
+        "2026-03-31 12:01 UTC if they run to their limits."
+    )
+    assert expected_start(noon, noon) == (
+        "Expected start: 2026-03-31 12:00 UTC if jobs run to their time limits."
+    )
+    assert expected_start(None, None) == ""
