@@ -187,7 +187,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
 # for no GPU, or something else than GPUs on the nodes that have them.
 LACKS_GPUS, LACKS_NODES, LACKS_OTHER = "gpus", "nodes", "other"
 _NODES_WITH_ROOM = "Needs {need}; nodes in pool {pool} with room for it now: {best}."
-_BY_LACK: Mapping[tuple[WaitReason, object], str] = {
+_BY_LACK: Mapping[tuple[WaitReason, str], str] = {
     (WaitReason.CAPACITY_BUSY, LACKS_NODES): _NODES_WITH_ROOM,
     (WaitReason.TOPOLOGY_FRAGMENTED, LACKS_NODES): _NODES_WITH_ROOM,
     (WaitReason.TOPOLOGY_FRAGMENTED, LACKS_GPUS): (
@@ -204,7 +204,8 @@ _BY_LACK: Mapping[tuple[WaitReason, object], str] = {
 def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
     """The one sentence that page, API and CLI print for a waiting job."""
     known = WaitReason(reason)
-    return fill(_BY_LACK.get((known, facts.get("lack")), WAIT_SENTENCES[known]), facts)
+    lack = str(facts.get("lack", ""))
+    return fill(_BY_LACK.get((known, lack), WAIT_SENTENCES[known]), facts)
 
 
 def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:
