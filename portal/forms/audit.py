@@ -74,11 +74,6 @@ def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
     )
 
 
-def action_words(action: str) -> str:
-    """`bulk_cancel.propose` → `bulk cancel: propose`."""
-    return action.replace(".", ": ").replace("_", " ")
-
-
 def action_said(words: str) -> str:
     """The action again, from its words or from itself."""
     return re.sub(r" +", "_", re.sub(r": *", ".", words))

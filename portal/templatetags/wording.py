@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from portal.templatetags.measures import duration
 from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS
+from scheduler.ledger.rating import ChargeKind
 from scheduler.states import ISOLATION_WORDS, Outcome
 
 _RULES: Mapping[str, str] = {
     **{str(order): said for order, said in ORDER_WORDS.items()},
     **{str(rule): said for rule, said in PLACEMENT_WORDS.items()},
+    # What is charged for: `run-borrowed` → `borrowed`, `idle-share` → `idle share`.
+    **{str(kind): kind.removeprefix("run-").replace("-", " ") for kind in ChargeKind},
 }
 # By what kind of word it is: the same code may mean several things.
 _KINDS: Mapping[str, Mapping[str, str]] = {
@@ -42,6 +45,11 @@ def words(name: object) -> str:
     """`soft_closed` → `soft closed`; orders and placements by what they do."""
     text = str(name)
     return _RULES.get(text) or text.replace("_", " ")
+
+
+def action_words(action: str) -> str:
+    """What was done, as the audit says it: `bulk_cancel.propose` → `bulk cancel: propose`."""
+    return action.replace(".", ": ").replace("_", " ")
 
 
 def in_words(name: object, kind: str) -> str:

@@ -100,7 +100,7 @@ def test_reports_have_their_picture_where_there_is_something(client, root, close
     assert adjustments["data"][0]["x"] == [-0.33]
     bars = client.get("/finance/reports/audit-extract/?period=2026-11").context["figure"]["data"][0]
     shown = dict(zip(bars["y"], bars["x"], strict=True))
-    assert shown["adjustment.propose"] == shown["adjustment.post"] == 1
+    assert shown["adjustment: propose"] == shown["adjustment: post"] == 1
     assert client.get("/finance/reports/restatements/?period=2026-11").context["figure"] is None
 
 

@@ -29,7 +29,7 @@ def test_what_was_missing_to_a_pools_cost_is_of_the_pool_and_of_no_gpu(root, yar
     (missing,) = (line for line in lines if line.kind == "cost_recovery")
     assert (missing.flavour, missing.meter) == ("pool default", "cost-recovery")
     sku = f"{yard.pool.pk}:cost-recovery"
-    assert short_text("sku", sku) == f"pool {yard.pool.pk}, cost-recovery"
+    assert short_text("sku", sku) == f"pool {yard.pool.pk}, cost recovery"
     _, sheet = open_report(root, "rate-variance", Ask("2026-11"))
     assert sku not in {row.cells[0] for row in sheet.rows(0)}
     Attempt.objects.filter(job__project__team=team).update(end_reason=EndReason.NODE_LOST)

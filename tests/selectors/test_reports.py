@@ -10,14 +10,13 @@ import pytest
 from accounts.errors import Forbidden, Invalid, NotFound
 from accounts.models import Project, Team, User
 from accounts.services import move_team, rename_team
-from scheduler.models import Adjustment, GuaranteeSpan, Job, LedgerEntry, UsageLine
+from scheduler.models import Adjustment, Job, LedgerEntry, UsageLine
 from scheduler.models.exact import ExactSum
 from scheduler.selectors.books.catalogue import REPORTS, open_report, reports_for
 from scheduler.selectors.books.frame import Ask, Bound, Check
 from scheduler.selectors.books.slugs.rates import split
 from scheduler.services import books
 from scheduler.services.sharing.budgets import set_budget
-from tests import scenes
 from tests.scenes import at
 from tests.services.test_books import LATER, clerk, close, yard
 
@@ -205,53 +204,6 @@ def test_a_corrected_month_is_restated(root, clerk, closed, project):
     ]
     assert rows[0]["cause"] == "forgot a credit"
     assert all(check.holds for check in sheet.checks)
-
-
-def test_quota_use_has_means_and_peaks(root, yard):
-    rows, _ = opened(root, "quota-use", team="vision")
-    (day,) = rows
-    assert (day["peak_gpus"], day["used_gpu_seconds"]) == (1, 7_200)
-    assert day["mean_gpus"] == Decimal("0.08")
-
-
-def test_quota_use_tells_what_waiting_lending_caused(root, alice, yard, project, team):
-    """Two GPUs guaranteed from noon, one held: of a wait for two, one is the guarantee's."""
-    span = {"team": team, "pool": yard.pool, "gpus": 2, "quota": 1}
-    noon = int(at(0).timestamp())
-    GuaranteeSpan.objects.create(**span, flavour=scenes.MODEL, from_s=noon, until_s=noon + 86_400)
-    waiting = scenes.submit(alice, project, now=at(0), nodes=2, gpu_model=scenes.MODEL)
-    Job.objects.filter(pk=waiting.pk).update(started_at=at(3 * 3_600))
-    # Nobody waits for GPUs in a job without any.
-    scenes.submit(alice, project, now=at(0), gpus_per_node=0)
-    rows, sheet = opened(root, "quota-use", team="vision")
-    assert all(check.holds for check in sheet.checks)
-    assert len(rows) == 2, rows
-    first, second = rows
-    assert (first["guaranteed"], first["used_gpu_seconds"]) == (2, 2 * 3_600)
-    # 12 h of two, less two hours of one.
-    assert first["unused_gpu_seconds"] == 2 * 12 * 3_600 - 2 * 3_600
-    assert first["waited_gpu_seconds"] == 2 * 3 * 3_600
-    # One GPU was short for two hours, then two for one hour.
-    assert first["wait_caused_gpu_seconds"] == 2 * 3_600 + 2 * 3_600
-    assert (second["guaranteed"], second["unused_gpu_seconds"]) == (2, 2 * 12 * 3_600)
-
-
-def test_waits_for_any_model_stand_apart(root, alice, yard, project, team):
-    noon = int(at(0).timestamp())
-    GuaranteeSpan.objects.create(team=team, gpus=1, from_s=noon, quota=1)
-    job = scenes.submit(alice, project, now=at(3_600))
-    Job.objects.filter(pk=job.pk).update(started_at=at(4 * 3_600))
-    rows, sheet = opened(root, "quota-use", team="vision")
-    anywhere = [row for row in rows if row["flavour"] == "any model"]
-    (model,) = (row for row in rows if row["flavour"] != "any model")
-    # The one GPU guaranteed is held until two hours after noon, and missing for two more.
-    assert (anywhere[0]["waited_gpu_seconds"], anywhere[0]["wait_caused_gpu_seconds"]) == (
-        3 * 3_600,
-        2 * 3_600,
-    )
-    assert (model["used_gpu_seconds"], model["unused_gpu_seconds"]) == (7_200, None)
-    assert sheet.totals["used_gpu_seconds"] == 7_200
-    assert len(anywhere) == 11 and all(check.holds for check in sheet.checks)
 
 
 def test_pools_cost_is_held_against_what_was_charged(root, clerk, yard):

@@ -23,7 +23,7 @@ from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, pa
 from portal.reports.books.pivots import figures_of, groups_of, pivoted
 from portal.reports.books.sending import MOST_SENT, kept_instead, send_file
 from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
-from scheduler.selectors.books.frame import Ask, Report, Sheet
+from scheduler.selectors.books.frame import Ask, Report, Sheet, sum_under
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.books.overview import (
     books_overview,
@@ -127,18 +127,16 @@ def _found_nothing(ask: Ask) -> list[str]:
 def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
     """A page of rows, its foot, its picture and the place to go on from."""
     rows, following = page_of(sheet, wish.after)
-    columns, left_out = page_columns(found, sheet)
-    foot = [
-        (c, shown(c, sheet.totals[c.name]), exact_text(sheet.totals[c.name]))
-        if c.name in sheet.totals
-        else (c, "", "")
-        for c in columns
-    ]
+    columns, left_out, details = page_columns(found, sheet, is_all=wish.has_details)
+    sums = [(column, sum_under(column, sheet.totals)) for column in columns]
+    foot = [(c, "" if it is None else shown(c, it), exact_text(it)) for c, it in sums]
     return {
         "columns": [(column, _sort_of(found, wish.ask, column.name)) for column in columns],
         "rows": list(shown_rows(found, columns, wish.ask, rows)),
         "foot": foot if sheet.totals else (),
         "left_out": left_out,
+        "details": details,
+        "has_details": wish.has_details,
         "figure": report_figure(found, sheet),
         "following": following,
         "page_rows": PAGE_ROWS,

@@ -14,13 +14,14 @@ from accounts.models import AuditEvent, User
 from accounts.services.audit import Subject, record
 from accounts.trail import each_event, events_for, page_of_events, seal_state, sees_addresses
 from portal import limits
-from portal.forms.audit import PARAMETERS, AuditQuery, action_words, parse_audit_query
+from portal.forms.audit import PARAMETERS, AuditQuery, parse_audit_query
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
 from portal.reports.diffs import Change, changes
 from portal.reports.streams import StreamedFile, csv_file
+from portal.templatetags.wording import action_words
 
 PAGE = 50
 # Sealing runs every few seconds; what waits longer than this is worth a look.

@@ -13,7 +13,18 @@ from scheduler.selectors.books.frame import NARROWS, Ask
 
 FILTERS = NARROWS
 _PIVOT = ("by", "across", "figure")
-PARAMETERS = ("period", *FILTERS, *_PIVOT, "after", "format", "of", "bom", "separator", "raw")
+PARAMETERS = (
+    "period",
+    *FILTERS,
+    *_PIVOT,
+    "columns",
+    "after",
+    "format",
+    "of",
+    "bom",
+    "separator",
+    "raw",
+)
 _SEPARATORS = {"": ",", "comma": ",", "semicolon": ";"}
 _SWITCH = {"": None, "0": False, "1": True}
 _MOST = 200
@@ -30,6 +41,7 @@ class Wish:
     of: str = "csv"
     style: Style = field(default_factory=Style)
     pivot: Pivot = field(default_factory=Pivot)
+    has_details: bool = False
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -55,6 +67,7 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
     names |= {"since": found["from"], "until": found["to"]}
     wish.ask = Ask(month, attempt=attempt, now_s=int(now.timestamp()), **names)
     wish.pivot = Pivot(*(found[name] for name in _PIVOT))
+    wish.has_details = _one_of(wish, "columns", found["columns"], ("", "all")) == "all"
     wish.form = _one_of(wish, "format", found["format"], ("", *FORMATS))
     wish.of = _one_of(
         wish, "of", found["of"] or "csv", tuple(f for f in FORMATS if f != "manifest")

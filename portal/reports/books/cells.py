@@ -7,11 +7,12 @@ from decimal import Decimal
 
 from portal.templatetags import measures
 from portal.templatetags.measures import price_text, shortest
+from portal.templatetags.wording import action_words, words
 from scheduler.ledger.rating import is_recovery
 from scheduler.selectors.books.frame import Cell, Column, Form
 
 # Columns whose texts are the code's own words.
-_WORDS = frozenset({"kind", "bucket", "cause", "end_reason", "enforcement", "what"})
+_WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what", "subject"})
 
 
 def exact_text(cell: Cell) -> str:
@@ -58,8 +59,12 @@ def short_text(name: str, text: str) -> str:
     if name == "sku":
         flavour, _, kind = text.rpartition(":")
         if is_recovery(text):
-            return f"pool {flavour}, {kind}"
-        return f"{measures.device_short_name(flavour)}, {kind}" if flavour else text
+            return f"pool {flavour}, {words(kind)}"
+        return f"{measures.device_short_name(flavour)}, {words(kind)}" if flavour else text
+    if name == "action":
+        return action_words(text)
+    if name == "kind":
+        return words(text)
     return text.replace("_", " ") if name in _WORDS else text
 
 

@@ -26,6 +26,8 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     if report.chart is None:
         return None
     names = [column.name for column in report.columns]
+    if report.stack and set(report.stack) <= set(names):
+        return _stacked(report, sheet, report.chart[0])
     label, value = (names.index(name) for name in report.chart)
     team = names.index("team") if report.chart[0] == "project" else None
     is_hours = report.columns[value].form is Form.SECONDS
@@ -58,6 +60,35 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     if sheet.drawn and max(length for _, length in bars) < 4:
         # Events come whole: no tick between them.
         figure["layout"]["xaxis"]["dtick"] = 1
+    return figure
+
+
+def _stacked(report: Report, sheet: Sheet, label: str) -> dict[str, Any] | None:
+    """Lying bars of parts, in hours, the longest at the top."""
+    names = [column.name for column in report.columns]
+    parts = [(report.column(name).title, names.index(name)) for name in report.stack]
+    sums: dict[str, list[int]] = {}
+    for row in islice(sheet.rows(0), _MOST_ROWS):
+        found = sums.setdefault(str(row.cells[names.index(label)] or ""), [0] * len(parts))
+        for number, (_, place) in enumerate(parts):
+            cell = row.cells[place]
+            found[number] += cell if isinstance(cell, int) else 0
+    ranked = sorted(sums.items(), key=lambda pair: sum(pair[1]))[-_MOST_BARS:]
+    if not any(sum(found) for _, found in ranked):
+        return None
+    figure = _bars([(measures.plain(short_text(label, name))[:40], 0.0) for name, _ in ranked],
+                   "GPU-h", "GPU-h")  # fmt: skip
+    (bar,) = figure["data"]
+    figure["data"] = [
+        {
+            **bar,
+            "name": title.removesuffix(" h").lower(),
+            "x": [_drawn(Decimal(found[number]) / 3600) for _, found in ranked],
+        }
+        for number, (title, _) in enumerate(parts)
+        if any(found[number] for _, found in ranked)
+    ]
+    figure["layout"] |= {"barmode": "stack", "showlegend": len(figure["data"]) > 1}
     return figure
 
 

@@ -42,17 +42,25 @@ def page_of(sheet: Sheet, after: int, size: int = PAGE_ROWS) -> tuple[list[Row],
     return rows, None
 
 
-def page_columns(report: Report, sheet: Sheet) -> tuple[list[Column], list[Column]]:
-    """The columns a page shows, and those it leaves out because nothing but zeros is in them."""
+def page_columns(
+    report: Report, sheet: Sheet, *, is_all: bool = False
+) -> tuple[list[Column], list[Column], list[Column]]:
+    """The columns a page shows, those it leaves out because nothing or nothing but zeros is in
+    them, and those of details that it keeps for who asks for all."""
     visible = _led([column for column in report.columns if not column.is_file_only])
-    if sheet.count is None or not 0 < sheet.count <= _MOST_LOOKED_AT:
-        return visible, []
+    details = [] if is_all else [column for column in visible if column.is_detail]
+    visible = [column for column in visible if column not in details]
+    if report.is_streamed or sheet.count is None or not 0 < sheet.count <= _MOST_LOOKED_AT:
+        return visible, [], details
     places = {column.name: place for place, column in enumerate(report.columns)}
-    empty = [c for c in visible if c.is_summed and sheet.totals.get(c.name) == 0]
+    blank, zeros = visible, [c for c in visible if c.is_summed and not sheet.totals.get(c.name)]
     for row in sheet.rows(0):
-        empty = [column for column in empty if not row.cells[places[column.name]]]
-    kept = [column for column in visible if column not in empty]
-    return (kept, empty) if any(column.is_summed for column in kept) else (visible, [])
+        blank = [column for column in blank if row.cells[places[column.name]] in (None, "")]
+        zeros = [column for column in zeros if not row.cells[places[column.name]]]
+    if all(column in zeros for column in visible if column.is_summed):
+        zeros = []
+    left_out = [column for column in visible if column in blank or column in zeros]
+    return [column for column in visible if column not in left_out], left_out, details
 
 
 def _led(columns: list[Column]) -> list[Column]:
@@ -92,7 +100,8 @@ def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
     if column.drill is None:
         return ""
     taken: dict[str, Cell] = {p: row.cells[places[n]] for p, n in column.drill.take.items()}
-    if any(not value for name, value in taken.items() if name in _NEEDED):
+    taken = {name: value for name, value in taken.items() if value != column.drill.of_all}
+    if any(not taken.get(name) for name in column.drill.take if name in _NEEDED):
         return ""
     if taken.get("project"):
         taken = {**taken, "project": f"{taken.pop('team', '')}/{taken['project']}"}

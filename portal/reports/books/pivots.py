@@ -21,6 +21,7 @@ from scheduler.selectors.books.frame import (
     Report,
     Sheet,
     sheet_of,
+    sum_under,
 )
 
 _GROUPED = frozenset({Form.TEXT, Form.DAY})
@@ -118,6 +119,8 @@ def _taken(
         *(_part(report, column, value, across) for column, value in parts),
     )
     rows: list[Cells] = [(labels[key], *sums[key]) for key in sorted(sums)]
+    if across < 0:
+        columns, rows = _with_shares(report, columns, rows)
     made = sheet_of(columns, rows, ask, ())
     own = {column.name for column, value in parts if value is None}
     checks = [
@@ -129,6 +132,21 @@ def _taken(
     kept = replace(made, currency=sheet.currency, version=sheet.version, state=sheet.state)
     grouped = replace(report, columns=columns, chart=chart, grain=by.title.lower())
     return grouped, replace(kept, checks=(*sheet.checks, *checks), remarks=sheet.remarks)
+
+
+def _with_shares(
+    report: Report, columns: tuple[Column, ...], rows: list[Cells]
+) -> tuple[tuple[Column, ...], list[Cells]]:
+    """With the columns of shares where they stand in the report: sums have shares of their own."""
+    by, *figures = columns
+    named = {column.name: column for column in figures}
+    named |= {column.name: column for column in report.columns if column.share_of}
+    kept = [named[column.name] for column in report.columns if column.name in named]
+    found: list[Cells] = []
+    for label, *cells in rows:
+        sums = {column.name: cell for column, cell in zip(figures, cells, strict=True)}
+        found.append((label, *(sum_under(column, sums) for column in kept)))
+    return (by, *kept), found
 
 
 def _drawn_figure(report: Report, figures: Sequence[Column]) -> Column | None:

@@ -35,11 +35,15 @@ WHOLE = frozenset({Form.COUNT, Form.SECONDS})
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """Where a figure leads: a report, with parameters from columns of its row and fixed ones."""
+    """Where a figure leads: a report, with parameters from columns of its row and fixed ones.
+
+    A cell that says `of_all` narrows nothing.
+    """
 
     slug: str
     take: Mapping[str, str]
     fixed: Mapping[str, str] = field(default_factory=dict)
+    of_all: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,9 @@ class Column:
     """`name` heads files, `title` the page. `is_summed`: the foot of the table adds it up.
 
     `is_job` and `is_statement` columns hold numbers of things with a page of their own; `is_lead`:
-    a page shows it right after the first words, files where it stands.
+    a page shows it right after the first words, files where it stands; `is_detail`: a page shows it
+    to who asks for all columns. `share_of`: per cent the first of these columns is of the second,
+    in sums too.
     """
 
     name: str
@@ -59,6 +65,8 @@ class Column:
     is_job: bool = False
     is_statement: bool = False
     is_lead: bool = False
+    is_detail: bool = False
+    share_of: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ class Bound(Check):
         return self.left <= self.right
 
 
+_HUNDREDTH = Decimal("0.01")
 # What an `Ask` may be narrowed by, in the order in which a page offers it.
 NARROWS = (
     "team", "project", "sku", "rate", "attempt", "label", "day", "from", "to", "pool",
@@ -190,7 +199,8 @@ class Report:
     """One report: `takes` are the parameters of an `Ask` it understands beside the month.
 
     `is_streamed` reports may be longer than memory and cannot be sorted. `chart` names the column
-    of labels and the one of values of its picture. `is_trail` reports are what figures lead to.
+    of labels and the one of values of its picture; `stack`: those whose seconds stand one after the
+    other in each bar instead. `is_trail` reports are what figures lead to.
     """
 
     slug: str
@@ -202,12 +212,28 @@ class Report:
     open: Callable[[Ask, Scope], Sheet]
     takes: frozenset[str] = frozenset()
     chart: tuple[str, str] | None = None
+    stack: tuple[str, ...] = ()
     is_streamed: bool = False
     is_trail: bool = False
 
     def column(self, name: str) -> Column:
         """The column of this name; raises KeyError."""
         return next(column for column in self.columns if column.name == name)
+
+
+def share(part: Cell, whole: Cell) -> Decimal | None:
+    """Per cent, two places; None of nothing."""
+    if not isinstance(part, int | Decimal) or not isinstance(whole, int | Decimal) or not whole:
+        return None
+    return (Decimal(part) * 100 / Decimal(whole)).quantize(_HUNDREDTH)
+
+
+def sum_under(column: Column, sums: Mapping[str, Cell]) -> Cell:
+    """What stands under a column: its sum, or the share of two sums; None where it has neither."""
+    if column.share_of is None:
+        return sums.get(column.name)
+    part, whole = column.share_of
+    return share(sums.get(part), sums.get(whole))
 
 
 def totals_of(columns: Sequence[Column], rows: Sequence[Cells]) -> dict[str, int | Decimal]:
@@ -246,12 +272,14 @@ def sheet_of(
     rows: Sequence[Cells],
     ask: Ask,
     checks: Sequence[Check],
+    totals: Mapping[str, int | Decimal] | None = None,
     **more: object,
 ) -> Sheet:
-    """A sheet of rows that are in memory."""
+    """A sheet of rows that are in memory; `totals`: their sums, where they are made already."""
     kept = listed(columns, rows, ask.sort)
 
     def read(after: int) -> Iterator[Row]:
         return iter(kept[max(0, after) :])
 
-    return Sheet(read, totals_of(columns, rows), tuple(checks), count=len(kept), **more)  # type: ignore[arg-type]
+    sums = totals_of(columns, rows) if totals is None else totals
+    return Sheet(read, sums, tuple(checks), count=len(kept), **more)  # type: ignore[arg-type]

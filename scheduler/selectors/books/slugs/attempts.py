@@ -32,9 +32,9 @@ from scheduler.selectors.books.slugs.lines import (
 from scheduler.selectors.books.spans import remarks_of, span_of, standing_of
 
 _COSTS = (
-    Column("attempt", "Attempt", Form.COUNT),
+    Column("attempt", "Attempt", Form.COUNT, is_detail=True),
     Column("job", "Job", Form.COUNT, is_job=True),
-    Column("number", "Try", Form.COUNT),
+    Column("number", "Try", Form.COUNT, is_detail=True),
     Column("name", "Name"),
     Column("person", "Person"),
     Column("team", "Team"),
@@ -44,13 +44,13 @@ _COSTS = (
     Column("start", "Start", Form.MOMENT),
     Column("end", "End", Form.MOMENT),
     Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True, is_lead=True),
-    Column("prices", "Per GPU-h"),
+    Column("prices", "Per GPU-h", is_detail=True),
     Column(
         "amount", "Amount", Form.AMOUNT, is_summed=True, is_lead=True,
         drill=Drill("usage-lines", {"attempt": "attempt"}),
     ),
     Column("end_reason", "Ended"),
-    Column("exit_code", "Exit", Form.COUNT),
+    Column("exit_code", "Exit", Form.COUNT, is_detail=True),
     Column("currency", "Currency", is_file_only=True),
 )  # fmt: skip
 _FIELDS = (

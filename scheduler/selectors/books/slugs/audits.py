@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db.models import BigIntegerField, CharField, Count, F, Q, QuerySet, Subquery, Value
 
@@ -16,28 +17,29 @@ from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.spans import SPAN, span_of, standing_of
 
 _EVENTS = (
-    Column("event", "Event", Form.COUNT),
+    Column("event", "Event", Form.COUNT, is_detail=True),
     Column("at", "When", Form.MOMENT),
-    Column("actor", "Actor"),
+    Column("actor", "Who"),
     Column("on_behalf_of", "For"),
     Column("action", "Action"),
-    Column("subject", "Object"),
+    Column("subject", "Of what"),
     Column("subject_id", "Number", is_file_only=True),
     Column("subject_label", "Name"),
     Column("before_sha256", "Before (SHA-256)", is_file_only=True),
     Column("after_sha256", "After (SHA-256)", is_file_only=True),
-    Column("ip", "Address"),
+    Column("ip", "Address", is_detail=True),
     Column("user_agent", "Program", is_file_only=True),
     Column("request_id", "Request", is_file_only=True),
     Column("reason", "Reason"),
     Column("seal", "Seal", Form.COUNT),
 )
 _CHUNK = 5_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SEALED = AuditSeal.objects.order_by("-until_id").values("until_id")[:1]
 
 
 def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
-    """Events of a month in the order they were written; bookkeepers get those of money."""
+    """Events of a month in order of time; bookkeepers get those of money."""
     books = scope.books(ask.period)
     span = span_of(books, replace(ask, now_s=0))
     window = span.window
@@ -47,18 +49,21 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     there_ = sealed.annotate(one_=Value(1)).values("one_").annotate(n_=Count("pk")).values("n_")
     seals, acts = _seals_and_acts(events, Subquery(there_))
 
+    untils = [seal[2] for seal in seals]
+
     def rows(after: int) -> Iterator[Row]:
-        place = 0
-        for event in events.filter(pk__gt=after).order_by("pk").iterator(_CHUNK):
-            while place < len(seals) and seals[place][2] < event.pk:
-                place += 1
+        # Events of one moment are one key: they stay together on a page.
+        left = events.filter(at__gt=_EPOCH + timedelta(microseconds=after)) if after else events
+        for event in left.order_by("at", "pk").iterator(_CHUNK):
+            place = bisect_left(untils, event.pk)
             is_sealed = place < len(seals) and seals[place][1] <= event.pk
-            yield Row(event.pk, _cells(event, seals[place][0] if is_sealed else None))
+            key = (event.at - _EPOCH) // timedelta(microseconds=1)
+            yield Row(key, _cells(event, seals[place][0] if is_sealed else None))
 
     there = (seals[-1][4] or 0) if seals else 0
     counted = sum(seal[3] for seal in seals)
-    checks = [Check("sealed events are all there", there, counted, "events")]
-    return Sheet(rows, {}, checks, drawn=acts, **standing_of(books, span))
+    checks = [Check("sealed events of all months are all there", there, counted, "events")]
+    return Sheet(rows, {}, checks, count=sum(acts.values()), drawn=acts, **standing_of(books, span))
 
 
 def _seals_and_acts(
@@ -67,8 +72,10 @@ def _seals_and_acts(
     """Seals by rising event, and how often each action was done in the month; one statement."""
     names = ("number_", "from_", "until_", "count_", "there_", "action_")
     # Bare values: by those nothing is grouped.
-    none = {name: Value(0, output_field=BigIntegerField()) for name in names if name != "action_"}
-    done = events.order_by().annotate(action_=F("action"), **{**none, "count_": Count("pk")})
+    known = [name for name in names if name != "count_"]
+    none = {name: Value(0, output_field=BigIntegerField()) for name in known[:-1]}
+    by_action = events.order_by().annotate(action_=F("action"), **none).values(*known)
+    done = by_action.annotate(count_=Count("pk"))
     of_seals = {"number_": F("number"), "from_": F("from_id"), "until_": F("until_id")}
     seals = AuditSeal.objects.order_by().annotate(
         **of_seals, count_=F("count"), there_=there, action_=Value("", output_field=CharField())

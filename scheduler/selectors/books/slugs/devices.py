@@ -88,7 +88,7 @@ def _capacity(ask: Ask, scope: Scope) -> Sheet:
     if books.close is not None and span.is_month:
         closed = sum(s for bucket, s in books.close.seconds.items() if bucket != Bucket.OUT)
         checks.append(Check("equals what was closed", in_service, closed, "GPU-s"))
-    return sheet_of(_CAPACITY, rows, ask, checks, **standing_of(books, span))
+    return sheet_of(_CAPACITY, rows, ask, checks, totals, **standing_of(books, span))
 
 
 _SEGMENTS = (

@@ -1,4 +1,4 @@
-"""What each SKU was charged at which prices, against what its pools have cost."""
+"""What each kind of use was charged at which prices, against what its pools have cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BY_COST = (
 )
 NOTHING_RAN = "(nothing ran)"
 _VARIANCE = (
-    Column("sku", "SKU"),
+    Column("sku", "Charged for"),
     Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
     Column(
         "charged", "Charged", Form.AMOUNT, is_summed=True, drill=Drill("job-cost", {"sku": "sku"})
@@ -46,8 +46,8 @@ _VARIANCE = (
     Column("recovery_percent", "Recovered", Form.PERCENT),
     Column("teams_percent", "Paid by teams", Form.PERCENT),
     Column("mean_price", "Mean per GPU-h", Form.PRICE),
-    Column("lowest_price", "Lowest", Form.PRICE),
-    Column("highest_price", "Highest", Form.PRICE),
+    Column("lowest_price", "Lowest", Form.PRICE, is_detail=True),
+    Column("highest_price", "Highest", Form.PRICE, is_detail=True),
     Column("prices", "Prices in force"),
     Column("currency", "Currency", is_file_only=True),
 )
@@ -186,8 +186,8 @@ REPORTS = (
     Report(
         "rate-variance",
         "Rates and recovery",
-        "What each SKU was charged at which prices, against what its pools have cost.",
-        "SKU",
+        "What each kind of use was charged at which prices, against what its pools have cost.",
+        "kind of use",
         _VARIANCE,
         Who.BOOKS,
         _rate_variance,

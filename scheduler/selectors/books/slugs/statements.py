@@ -1,4 +1,4 @@
-"""Statements line by line, and what each SKU was charged at which prices."""
+"""Statements line by line."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from scheduler.selectors.books.scope import Scope
 _LINES = Drill("job-cost", {"team": "team", "project": "project", "sku": "sku", "rate": "rate"})
 _STATEMENT = (
     Column("statement", "Statement", Form.COUNT, is_statement=True),
-    Column("entry", "Entry", Form.COUNT),
+    Column("entry", "Entry", Form.COUNT, is_detail=True),
     Column("team", "Team"),
     Column("project", "Project"),
     Column("kind", "What"),
-    Column("sku", "SKU"),
-    Column("rate", "Rate"),
+    Column("sku", "Charged for"),
+    Column("rate", "Rate", is_detail=True),
     Column("service_period", "For"),
     Column("reason", "Note"),
     Column("gpu_seconds", "GPU-seconds", Form.SECONDS, is_file_only=True, is_summed=True),
     Column("gpu_hours", "GPU-h", Form.HOURS),
     Column("unit_price", "Per GPU-h", Form.PRICE),
-    Column("amount", "Exact amount", Form.AMOUNT, is_summed=True, drill=_LINES),
+    Column("amount", "Exact", Form.AMOUNT, is_summed=True, drill=_LINES),
     Column("billed", "Billed", Form.AMOUNT, is_summed=True, is_lead=True),
     Column("currency", "Currency", is_file_only=True),
 )
@@ -111,7 +111,7 @@ REPORTS = (
         "team-statement",
         "Team statement",
         "Every line of a team's bill, in cents and exact.",
-        "project × SKU × rate",
+        "project × what is charged × rate",
         _STATEMENT,
         Who.BOOKS | Who.TEAMS,
         _team_statement,

@@ -146,7 +146,7 @@ _ADJUSTMENTS = (
     Column("approved_by", "Approved by"),
     Column("service_period", "For"),
     Column("booked_in", "Booked in"),
-    Column("sku", "SKU"),
+    Column("sku", "Charged for"),
     Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
     _amount("effect", "Effect"),
     Column("currency", "Currency", is_file_only=True),

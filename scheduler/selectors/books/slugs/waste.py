@@ -61,7 +61,7 @@ _WASTE = (
     Column("reserved_idle_gpu_seconds", "Reserved idle h", Form.SECONDS, is_summed=True),
     Column("idle_gpu_seconds", "Allocated, idle h", Form.SECONDS, is_summed=True),
     Column("longest_idle_s", "Longest idle h", Form.SECONDS),
-    Column("readings", "Readings", Form.COUNT),
+    Column("readings", "Readings", Form.COUNT, is_detail=True),
     Column("waste", "Cost of waste", Form.AMOUNT, is_summed=True),
     Column("currency", "Currency", is_file_only=True),
 )
@@ -85,14 +85,14 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     rows = _waste_rows(books, scope, read, spans, costs)
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
-    idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]
+    sums, held = totals_of(_WASTE, rows), sum(spans.held.values())
     over = len([row for row in rows if row[8] > row[6]])  # type: ignore[operator]
     checks = [
-        Bound("idle is at most allocated", idle, sum(spans.held.values()), "GPU-s"),
+        Bound("idle is at most allocated", sums["idle_gpu_seconds"], held, "GPU-s"),
         Check("sessions that idled for longer than they held GPUs", over, 0),
     ]
     return sheet_of(
-        _WASTE, rows, ask, checks, currency=books.currency, version=books.version,
+        _WASTE, rows, ask, checks, sums, currency=books.currency, version=books.version,
         state=books.state, remarks=(what_is_idle(conf),),
     )  # fmt: skip
 

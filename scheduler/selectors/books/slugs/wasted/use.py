@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 
@@ -47,8 +48,8 @@ FINAL, SO_FAR = "final", "so far"
 _NO_TRIFLE = 0.05
 _USE = (
     Column("day", "Day", Form.DAY),
-    Column("week", "Week"),
-    Column("month", "Month"),
+    Column("week", "Week", is_detail=True),
+    Column("month", "Month", is_detail=True),
     Column("team", "Team"),
     Column("project", "Project"),
     Column("held_gpu_seconds", "Held h", Form.SECONDS, is_summed=True),
@@ -68,6 +69,7 @@ _USE = (
     Column("stands", "Cost is"),
     Column("currency", "Currency", is_file_only=True),
 )  # fmt: skip
+_Totals = Mapping[str, int | Decimal]
 PLACES = {column.name: place for place, column in enumerate(_USE)}
 
 
@@ -85,9 +87,10 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     rows = [_row(scope, books, key, sums, closed) for key, sums in sorted(days.items())]
     rows = [row for row in rows if any(row[PLACES["held_gpu_seconds"] : PLACES["stands"]])]
     ledger = line_sums(books, ask, scope, lines, accounts) if closed else None
-    remarks = (what_is_idle(conf), *_unread_remarks(rows), *_open_remarks(span, closed))
+    sums = totals_of(_USE, rows)
+    remarks = (what_is_idle(conf), *_unread_remarks(sums), *_open_remarks(span, closed))
     return sheet_of(
-        _USE, rows, ask, _checks(rows, ledger, books.currency),
+        _USE, rows, ask, _checks(rows, sums, ledger, books.currency), sums,
         currency=books.currency, remarks=remarks, **standing_of(books, span),
     )  # fmt: skip
 
@@ -134,9 +137,10 @@ def week_of(day: date) -> str:
     return f"{year}-W{week:02d}"
 
 
-def _checks(rows: list[Cells], ledger: LineSums | None, currency: str) -> list[Check]:
+def _checks(
+    rows: list[Cells], sums: _Totals, ledger: LineSums | None, currency: str
+) -> list[Check]:
     """The parts against the whole, and the days of closed months against lines and ledger."""
-    sums = totals_of(_USE, rows)
     parts = ("work", "idle", "unread", "around")
     seconds = sum(int(sums[f"{part}_gpu_seconds"]) for part in parts)
     amounts = [Decimal(sums[f"{part}_amount"]) for part in ("used", "idle", "reserved", "shared")]
@@ -154,9 +158,8 @@ def _checks(rows: list[Cells], ledger: LineSums | None, currency: str) -> list[C
     return [*checks, *(check for check in ledger.checks(currency) if check.unit == currency)]
 
 
-def _unread_remarks(rows: list[Cells]) -> tuple[str, ...]:
+def _unread_remarks(sums: _Totals) -> tuple[str, ...]:
     """Where what was not measured is no trifle: it may have been idle, and stands under use."""
-    sums = totals_of(_USE, rows)
     unread, held = sums["unread_gpu_seconds"], sums["held_gpu_seconds"]
     if not held or unread / held < _NO_TRIFLE:
         return ()

@@ -1,0 +1,1 @@
+"""What teams are guaranteed against what they held: read, and counted moment by moment."""
