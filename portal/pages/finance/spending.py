@@ -169,6 +169,8 @@ def _show_costs(
         month=month,
         months=months,
         recovery=recovered,
+        together=select.all_together(recovered),
+        uncosted=[row.pool for row in recovered if not row.cost],
         form=form or CostForm(pools=_pools(viewer)),
     )
     return render(request, "finance/costs.html", context, status=status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,8 @@ from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import User
 from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can
+from scheduler.ledger.costs.recovery import Recovery
+from scheduler.ledger.exact import total
 from scheduler.models import Asset, Period, PeriodClose, Pool, PoolCost
 
 
@@ -67,6 +70,15 @@ def recovered_month(viewer: User, wish: str = "") -> tuple[str, list[str], list[
     month = wish if wish in months else months[0]
     close = _last_close(month)
     return month, months, _recovered(close) if close else []
+
+
+def all_together(rows: Sequence[RecoveryRow]) -> Recovery | None:
+    """All pools as one, where there are several."""
+    if len(rows) < 2:
+        return None
+    run_seconds = {row.pool: row.run_seconds for row in rows}
+    cost, charged = total(row.cost for row in rows), total(row.charged for row in rows)
+    return Recovery("", cost, charged, run_seconds, by_cost=False)
 
 
 def _last_close(period: str) -> Any:
