@@ -17,6 +17,8 @@ from portal.cli.exits import Failure
 from portal.cli.output import LogWriter, moment, money, price, print_json, print_line, say, span
 from portal.cli.session import AsJson
 
+_MOSTLY = "nine times of ten"
+
 
 @options.taking(options.What, options.Resources, options.When, options.How)
 def submit(
@@ -170,17 +172,18 @@ def _show_estimate(quote_: dict[str, Any]) -> None:
     if guess is None:
         return
     if guess["start_p50_at"] and guess["start_p90_at"]:
-        when = f"{moment(guess['start_p50_at'])} (p90 {moment(guess['start_p90_at'])})"
-        print_line(f"It starts about {when}. {guess['why']}".strip())
+        half, most = (moment(guess[f"start_p{each}_at"]) for each in (50, 90))
+        print_line(f"It starts about {half} ({_MOSTLY} by {most}). {guess['why']}".strip())
         if guess["last_start_p90_at"]:
-            print_line(f"Its last task starts by {moment(guess['last_start_p90_at'])} (p90).")
+            last = moment(guess["last_start_p90_at"])
+            print_line(f"Its last task starts by {last}, {_MOSTLY}.")
     else:
         print_line(guess["why"] or "Nobody knows when it starts.")
-    run = f"{span(guess['run_p50_s'])} (p90 {span(guess['run_p90_s'])})"
+    run = f"{span(guess['run_p50_s'])} ({_MOSTLY} at most {span(guess['run_p90_s'])})"
     print_line(f"It runs about {run}, by {guess['basis']}.")
     if guess["cost_p50"] is not None:
-        p90 = money(guess["cost_p90"], quote_["currency"])
-        print_line(f"It costs about {money(guess['cost_p50'], quote_['currency'])} (p90 {p90}).")
+        about, p90 = (money(guess[f"cost_p{each}"], quote_["currency"]) for each in (50, 90))
+        print_line(f"It costs about {about} ({_MOSTLY} at most {p90}).")
 
 
 def _show_finish(quote_: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ _SPOKEN = frozenset({"alt", "aria-label", "placeholder", "title"})
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "use", "wbr"})
 _RAW = re.compile(
     r"\b[a-z]+(?:_[a-z0-9]+)+\b"  # hard_stop
+    r"|\b(?:p50|p90|SKU|run-guaranteed)\b"
     r"|\b(?:las|fifo|fgd|run-borrowed|reserved-idle|idle-share|platform-share)\b"
     r"|\b[A-Z][A-Za-z]+(?:State|Reason|Kind|Step)\.[A-Z_]+\b"
 )

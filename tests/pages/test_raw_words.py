@@ -33,6 +33,7 @@ def test_no_page_shows_words_of_the_code(people, things, client, persona):
         ("<p>It is hard_stop.</p><code>hard_stop</code>", ["hard_stop"]),
         ("<td>las</td><option value='las'>least run first</option>", ["las"]),
         ("<option>fifo</option>", ["fifo"]),
+        ("<th>p90</th><small>p50</small> of a SKU", ["p90", "p50", "SKU"]),
         ("<p title='JobState.QUEUED'>queued</p>", ["JobState.QUEUED"]),
         ("<dd>None</dd><p>None waits.</p>", ["None"]),
         ("<bdi>my_job</bdi><br><div class='code wrap'>a_b<p>c_d</p></div>e_f", ["e_f"]),

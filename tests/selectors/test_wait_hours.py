@@ -61,7 +61,7 @@ def test_hours_are_counted_once_and_shown(client, root, alice, carol, project):
     assert waits.p50_s == history.day.p50_s and history.by_day[0][1].started == 0
     client.force_login(carol)
     page = client.get(reverse("queue:list")).content.decode()
-    assert "Day by day" in page and f"{NOON.day} {NOON:%b}, p50 " in page
+    assert "Day by day" in page and f"{NOON.day} {NOON:%b}, half waited " in page
     assert "How long people wait for default" in page and "Fri 12:00, " in page
     assert wait_history(carol, cluster.pool, zone=UTC) is not None
     assert count_hours(now=NOON + timedelta(days=200)) == 28 * 24

@@ -26,12 +26,12 @@ Hours = Annotated[int, typer.Option(help="So many back from now.")]
 To = Annotated[Path | None, typer.Option("--output", "-o", help="A file; else standard output.")]
 _HEADS = ("SCENARIO", "POOL", "HOURS", "CHANGES", "ANSWER", "ASKED BY", "SINCE")
 _ROWS = {
-    "wait_p50_s": "wait p50, s",
-    "wait_p90_s": "wait p90, s",
+    "wait_p50_s": "half wait at most, s",
+    "wait_p90_s": "nine of ten wait at most, s",
     "utilisation": "GPUs in use",
     "preemptions": "stops for others",
     "failures": "stops by lost nodes",
-    "jain": "fairness among teams",
+    "jain": "fairness (Jain's index, 1 = equal)",
     "gpu_hours": "GPU-hours held",
     "lost_gpu_hours": "of them lost",
     "cost": "cost",

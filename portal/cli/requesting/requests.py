@@ -131,7 +131,9 @@ def whatif(number: Number, as_json: AsJson = False) -> None:
         "guaranteed to teams": answer["capacity"]["guaranteed"],
         "oversubscribed by": answer["capacity"]["oversubscribed_by"],
     }
-    rows |= {f"p90 wait of {team['name']}, s": team["p90_s"] for team in answer["teams"]}
+    rows |= {
+        f"nine of ten of {team['name']} wait at most, s": team["p90_s"] for team in answer["teams"]
+    }
     print_table(heads, [[name, *cells] for name, cells in rows.items() if cells], "")
     if booking.get("clash"):
         print_line(booking["clash"])

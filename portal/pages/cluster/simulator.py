@@ -32,12 +32,12 @@ from scheduler.services.simulating.scenarios import (
 
 # name of the measure: words, whether more of it is better (None: neither).
 _ROWS: dict[str, tuple[str, bool | None]] = {
-    "wait_p50_s": ("Wait, p50", False),
-    "wait_p90_s": ("Wait, p90", False),
+    "wait_p50_s": ("Half wait at most", False),
+    "wait_p90_s": ("Nine of ten wait at most", False),
     "utilisation": ("GPUs in use", True),
     "preemptions": ("Stops for others", False),
     "failures": ("Stops by lost nodes", None),
-    "jain": ("Fairness among teams (Jain)", True),
+    "jain": ("Fairness (Jain's index, 1 = equal)", True),
     "gpu_hours": ("GPU-hours held", None),
     "lost_gpu_hours": ("GPU-hours of lost work", False),
     "cost": ("Cost", None),

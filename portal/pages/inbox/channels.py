@@ -85,7 +85,7 @@ class ChannelForm(ChannelChange):
         label="Chat", choices=[one for one in Dialect.choices if one[0] != Dialect.SIGNED]
     )
     team = forms.ChoiceField(
-        label="Told are",
+        label="Who is told",
         required=False,
         help_text="A team's channel gets what everybody in it may read: news of jobs and sessions.",
     )
@@ -97,7 +97,7 @@ class ChannelForm(ChannelChange):
         slugs = list(found.values_list("slug", flat=True)[: _MOST_OFFERED + 1])
         if len(slugs) > _MOST_OFFERED:
             self.fields["team"] = forms.CharField(
-                label="Told are the news of a team",
+                label="The team whose news it gets",
                 required=False,
                 max_length=63,
                 help_text="Its short name. Empty: your own news.",

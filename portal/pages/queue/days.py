@@ -12,7 +12,7 @@ from scheduler.selectors.waits.hours import WaitHistory
 
 # Of a day with its gap, of a bar, and of what stands left of, above and below the bars.
 _STEP, _WIDE, _LEFT, _TOP, _HIGH, _BELOW = 10, 8, 30, 8, 72, 12
-LEGEND = (("u4", "p50: half had started by then"), ("u2", "p90: nine of ten had"))
+LEGEND = (("u4", "half waited at most"), ("u2", "nine of ten waited at most"))
 # Ends of the scale that people can halve in their heads.
 _ENDS_S = (
     *(10, 60, 120, 600, 1200, 3600, 2 * 3600, 4 * 3600, 8 * 3600, 12 * 3600, 24 * 3600),
@@ -21,7 +21,7 @@ _ENDS_S = (
 
 
 def days_picture(history: WaitHistory) -> SafeString:
-    """A bar up to p90 for each day, and a darker one up to p50 before it."""
+    """A bar for each day up to what nine of ten waited, before it a darker one for half of them."""
     longest = max((waits.p90_s or 0 for _, waits in history.by_day), default=0)
     top = next((end for end in _ENDS_S if end >= longest), longest)
     lines = [(_at(share), measures.duration(top * share)) for share in (0, 0.5, 1)]
@@ -54,8 +54,9 @@ def days_summary(history: WaitHistory) -> str:
     waits, day = max(waited, key=lambda one: one[0].p90_s or 0)
     half, most = (measures.duration(value or 0) for value in (waits.p50_s, waits.p90_s))
     return (
-        f"Waits by day, p50 and p90, of {len(history.by_day)} days; the longest were those of "
-        f"{day.day} {day:%b}: {half} and {most}. The table below says the same."
+        f"What half and nine of ten waited at most on each of {len(history.by_day)} days; the "
+        f"longest waits were those of {day.day} {day:%b}: {half} and {most}. The table below says "
+        "the same."
     )
 
 
@@ -71,10 +72,10 @@ def _names(history: WaitHistory) -> Iterator[tuple[int, int, str]]:
 
 def _bars(history: WaitHistory, top: float) -> Iterator[tuple[str, int, float, int, float, str]]:
     for number, (day, waits) in enumerate(history.by_day):
-        for css, value, words in (("u2", waits.p90_s, "p90"), ("u4", waits.p50_s, "p50")):
+        for css, value, words in (("u2", waits.p90_s, "nine of ten"), ("u4", waits.p50_s, "half")):
             if value is not None:
                 # A wait of a second is a wait: it has a line to point at.
                 high = max(round(_HIGH * value / top, 1) if top else 0, 0.5)
-                said = f"{day.day} {day:%b}, {words} {measures.duration(value)}"
+                said = f"{day.day} {day:%b}, {words} waited at most {measures.duration(value)}"
                 x, y = _LEFT + _STEP * number, round(_TOP + _HIGH - high, 1)
                 yield css, x, y, _WIDE, high, said
