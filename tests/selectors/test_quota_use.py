@@ -139,7 +139,12 @@ def test_a_team_s_month_has_its_share_on_page_and_in_groups(client, root, team, 
     share = (Decimal(7_200) * 100 / sums["guaranteed_gpu_seconds"]).quantize(Decimal("0.01"))
     foot = {column.name: text for column, text, _ in page["foot"]}
     assert foot["used_percent"] == f"{share} %" and "used_percent" not in sums
-    assert foot["guaranteed"] == "" and "mean_gpus" not in names
+    assert foot["team"] == "" and not {"guaranteed", "mean_gpus"} & set(names)
+    whole = client.get(f"{ADDRESS}&columns=all").context
+    assert {"guaranteed", "mean_gpus"} <= {column.name for column, _ in whole["columns"]}
+    assert whole["details"] == [] and page["details"]
+    (problem,) = client.get(f"{ADDRESS}&columns=some").context["problems"]
+    assert problem == "columns: 'some' is not known; choose from all."
     grouped = client.get(f"{ADDRESS}&by=team").context
     assert [ok for ok, _ in grouped["checks"]] == [True] * 5
     rows = {row[0].text: {cell.column.name: cell.text for cell in row} for row in grouped["rows"]}

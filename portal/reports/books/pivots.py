@@ -123,10 +123,12 @@ def _taken(
         columns, rows = _with_shares(report, columns, rows)
     made = sheet_of(columns, rows, ask, ())
     own = {column.name for column, value in parts if value is None}
-    checks = [
-        Check(f"{name} adds up to the report's", made.totals[name], sheet.totals[name], "")
-        for name in sorted(own & set(sheet.totals))[:1]
-    ]
+    checks = []
+    for name in sorted(own & set(sheet.totals))[:1]:
+        column = report.column(name)
+        unit = "GPU-s" if column.form is Form.SECONDS else sheet.currency
+        words = f"{column.title.removesuffix(' h')} adds up to the report's"
+        checks.append(Check(words, made.totals[name], sheet.totals[name], unit))
     drawn = _drawn_figure(report, columns[1:])
     chart = (by.name, drawn.name) if drawn else None
     kept = replace(made, currency=sheet.currency, version=sheet.version, state=sheet.state)

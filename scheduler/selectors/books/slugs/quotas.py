@@ -36,20 +36,23 @@ _QUOTAS = (
     Column("day", "Day", Form.DAY),
     Column("team", "Team"),
     Column("flavour", "GPU"),
-    Column("guaranteed", "Guaranteed", Form.COUNT),
+    Column("guaranteed", "GPUs guaranteed", Form.COUNT, is_detail=True),
     Column("guaranteed_gpu_seconds", "Guaranteed h", Form.SECONDS, is_summed=True),
     Column("used_gpu_seconds", "Used h", Form.SECONDS, is_summed=True, drill=_HELD_BY),
     Column("within_gpu_seconds", "Within h", Form.SECONDS, is_summed=True),
     Column("used_percent", "Guarantee used", Form.PERCENT, share_of=_SHARE),
     Column("beyond_gpu_seconds", "Beyond h", Form.SECONDS, is_summed=True),
     Column("unused_gpu_seconds", "Left to others h", Form.SECONDS, is_summed=True),
-    Column("borrowed_gpu_seconds", "Borrowed h", Form.SECONDS, is_summed=True, drill=_BORROWED),
+    Column(
+        "borrowed_gpu_seconds", "Charged as borrowed h", Form.SECONDS, is_summed=True,
+        is_detail=True, drill=_BORROWED,
+    ),
     Column("model_gpu_seconds", "Of this model h", Form.SECONDS, is_summed=True, drill=_HELD_BY),
     Column("mean_gpus", "Mean use", Form.PRICE, is_detail=True, drill=_HELD_BY),
     Column("peak_gpus", "Peak use", Form.COUNT, is_detail=True, drill=_HELD_BY),
     Column("waited_gpu_seconds", "Waited for h", Form.SECONDS, is_summed=True),
     Column("wait_caused_gpu_seconds", "Wait caused h", Form.SECONDS, is_summed=True),
-)
+)  # fmt: skip
 _REMARKS = (
     "Within: as much of what was used as the guarantee had room for at each moment; beyond: the "
     "rest. A guarantee of any model stands on one line with the use of all models; the lines of "

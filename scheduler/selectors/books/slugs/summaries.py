@@ -45,8 +45,8 @@ _AMOUNTS = {
 }
 
 
-def _amount(name: str, title: str, *, drill: Drill | None = None) -> Column:
-    return Column(name, title, Form.AMOUNT, is_summed=True, drill=drill)
+def _amount(name: str, title: str, *, drill: Drill | None = None, is_lead: bool = False) -> Column:
+    return Column(name, title, Form.AMOUNT, is_summed=True, drill=drill, is_lead=is_lead)
 
 
 _SUMMARY = (
@@ -68,7 +68,7 @@ _SUMMARY = (
     _amount("adjustments", "Adjustments", drill=Drill("adjustments", {"team": "team"})),
     _amount("corrections", "Corrections", drill=Drill("adjustments", {"team": "team"})),
     _amount("rounding", "Rounding"),
-    _amount("total", "Total", drill=_STATEMENT),
+    _amount("total", "Total", drill=_STATEMENT, is_lead=True),
     Column("currency", "Currency", is_file_only=True),
 )
 

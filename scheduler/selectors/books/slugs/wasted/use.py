@@ -61,7 +61,7 @@ _USE = (
     Column("unread_gpu_seconds", "Not measured h", Form.SECONDS, is_summed=True),
     Column("around_gpu_seconds", "Set-up h", Form.SECONDS, is_summed=True),
     Column("reserved_idle_gpu_seconds", "Reserved idle h", Form.SECONDS, is_summed=True),
-    Column("amount", "Cost", Form.AMOUNT, is_summed=True),
+    Column("amount", "Cost", Form.AMOUNT, is_summed=True, is_lead=True),
     Column("used_amount", "Of it for use", Form.AMOUNT, is_summed=True),
     Column("idle_amount", "For idle", Form.AMOUNT, is_summed=True),
     Column("reserved_amount", "For reserved idle", Form.AMOUNT, is_summed=True),

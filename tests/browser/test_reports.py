@@ -1,0 +1,53 @@
+"""Reports in the browser: all columns on a laptop, figures on a phone, buttons where they were."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from django.core.management import call_command
+from playwright.sync_api import Page
+
+from scheduler.selectors.books.catalogue import REPORTS
+from tests.browser.test_closing import open_as
+
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+__all__ = ["open_as"]
+SLUGS = [slug for slug, report in REPORTS.items() if not report.is_trail]
+# How far the table reaches beyond its frame; where the first figure of the first row ends, less
+# the frame's own end; where the first button for files begins.
+LOOK = """() => {
+  const frame = document.querySelector(".tw"), link = document.querySelector(".acts a");
+  const figure = document.querySelector(".tw tbody data"), at = link.getBoundingClientRect();
+  const end = frame ? frame.getBoundingClientRect().right : 0;
+  return {
+    over: frame ? frame.scrollWidth - frame.clientWidth : 0,
+    beyond: figure ? figure.getBoundingClientRect().right - end : 0,
+    place: [Math.round(at.left), Math.round(at.top)],
+    rows: document.querySelectorAll(".tw tbody tr").length,
+  };
+}"""
+
+
+def looked_at(page: Page) -> dict[str, dict]:
+    found = {}
+    for slug in SLUGS:
+        page.goto(f"/finance/reports/{slug}/")
+        page.wait_for_load_state("load")
+        found[slug] = page.evaluate(LOOK)
+    return found
+
+
+def test_reports_fit_and_keep_their_buttons_in_place(root, open_as):
+    call_command("seed_demo", by="root", jobs=60, anyway=True)
+    for width in (1280, 390):
+        page = open_as("root", viewport={"width": width, "height": 900})
+        found = looked_at(page)
+        assert len([slug for slug, seen in found.items() if seen["rows"]]) >= 8
+        assert len({tuple(seen["place"]) for seen in found.values()}) == 1, found
+        if width == 1280:
+            assert {slug for slug, seen in found.items() if seen["over"] > 0} == set(), found
+        else:
+            assert {slug for slug, seen in found.items() if seen["beyond"] > 0} == set(), found
