@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.models import DeviceHour, DeviceSample
 from scheduler.models.telemetry import UNKNOWN_USE
-from scheduler.selectors.books.slugs.wasted.use import PLACES, _unread_remarks
+from scheduler.selectors.books.slugs.wasted.use import _unread_remarks
 from scheduler.selectors.machines.measured import measured_means
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.telemetry import ingest_samples, prune_telemetry
@@ -184,8 +184,6 @@ def test_what_is_not_measured_is_neither_at_work_nor_idle(root, alice, project):
 
 @pytest.mark.parametrize(("unread", "told"), [(4, ()), (90, ("90 %",))])
 def test_what_nobody_measured_is_told_where_it_is_no_trifle(unread, told):
-    row = [Decimal(0)] * len(PLACES)
-    row[PLACES["held_gpu_seconds"]], row[PLACES["unread_gpu_seconds"]] = 100, unread
-    found = _unread_remarks([tuple(row)])
+    found = _unread_remarks({"held_gpu_seconds": 100, "unread_gpu_seconds": unread})
     assert len(found) == len(told) and all(word in found[0] for word in told)
-    assert _unread_remarks([]) == ()
+    assert _unread_remarks({"held_gpu_seconds": 0, "unread_gpu_seconds": 0}) == ()

@@ -273,6 +273,7 @@ def sheet_of(
     ask: Ask,
     checks: Sequence[Check],
     totals: Mapping[str, int | Decimal] | None = None,
+    /,
     **more: object,
 ) -> Sheet:
     """A sheet of rows that are in memory; `totals`: their sums, where they are made already."""
