@@ -6,6 +6,7 @@ Faces translate: `status` is the HTTP answer of the API, `field` the form field 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 
 class DomainError(Exception):
@@ -72,3 +73,8 @@ class StaleVersion(DomainError):
 
     status = 412
     code = "stale_version"
+
+
+def moment_words(at: datetime) -> str:
+    """A moment in what is refused, as `scheduler.states` says it: `31 Dec 2026, 08:00 UTC`."""
+    return f"{at.astimezone(UTC):%-d %b %Y, %H:%M} UTC"

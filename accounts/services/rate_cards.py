@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.errors import Conflict, Forbidden, Invalid
+from accounts.errors import Conflict, Forbidden, Invalid, moment_words
 from accounts.models import Rate, RateCard, RateDecision, RateKind, Team, User
 from accounts.permissions import can
 from accounts.services.audit import pictured, record
@@ -125,7 +125,7 @@ def _gaps(card: RateCard, rates: list[Rate]) -> list[str]:
     covered = card.valid_from or rates[0].valid_from
     for number, rate in enumerate(rates):
         if rate.valid_from > covered:
-            found.append(f"from {covered:%Y-%m-%d %H:%M} until {rate.valid_from:%Y-%m-%d %H:%M}")
+            found.append(f"from {moment_words(covered)} until {moment_words(rate.valid_from)}")
         until = rate.valid_until
         if until is None:
             # It goes on until the next of its priority.
@@ -135,8 +135,8 @@ def _gaps(card: RateCard, rates: list[Rate]) -> list[str]:
             until = later[0].valid_from
         covered = max(covered, until)
     if card.valid_until is None or covered < card.valid_until:
-        last = f" until {card.valid_until:%Y-%m-%d %H:%M}" if card.valid_until else " on"
-        found.append(f"from {covered:%Y-%m-%d %H:%M}{last}")
+        last = f" until {moment_words(card.valid_until)}" if card.valid_until else " on"
+        found.append(f"from {moment_words(covered)}{last}")
     return found
 
 

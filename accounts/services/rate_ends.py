@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.errors import Conflict, Invalid
+from accounts.errors import Conflict, Invalid, moment_words
 from accounts.models import Rate, RateCard, RateDecision, RateEnding, User
 from accounts.selectors.rates import DECIDED
 from accounts.services.audit import pictured, record
@@ -95,7 +95,7 @@ def refuse_overlap(rate: Rate) -> None:
     if other is not None:
         raise Invalid(
             f"Another price of the same GPUs and priority ({other.price_per_gpu_hour.normalize():f}"
-            f" from {other.valid_from:%Y-%m-%d %H:%M} UTC) holds in this time. Give this one a "
+            f" from {moment_words(other.valid_from)}) holds in this time. Give this one a "
             "higher priority, or end the other one first.",
             field="valid_until",
         )
@@ -161,7 +161,7 @@ def to_end(rate: Rate, until: datetime) -> list[Rate]:
     if until <= rate.valid_from:
         raise Invalid("It must end after it begins.", field="valid_until")
     if rate.valid_until is not None and rate.valid_until <= until:
-        raise Conflict(f"This price ends on {rate.valid_until:%Y-%m-%d %H:%M} UTC already.")
+        raise Conflict(f"This price ends on {moment_words(rate.valid_until)} already.")
     decided = rate.decided_at or rate.created_at
     sooner = Q(decided__lt=decided) | Q(decided=decided, pk__lt=rate.pk)
     earlier = (
@@ -182,7 +182,7 @@ def decided_already(what: str, row: Rate | RateCard | RateEnding) -> Conflict:
     """409 for whoever comes second, with the name of who was faster."""
     who = row.decided_by
     name = (who.get_full_name() or who.get_username()) if who else "Somebody"
-    at = f" at {row.decided_at:%Y-%m-%d %H:%M} UTC" if row.decided_at else ""
+    at = f" at {moment_words(row.decided_at)}" if row.decided_at else ""
     facts: dict[str, object] = {
         "decision": row.decision,
         "decided_by": who.get_username() if who else "",

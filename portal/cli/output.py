@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from portal.cli.exits import Failure
+from scheduler.states import span_words
 
 _PIPE_WIDTH = 500
 # Between two columns.
@@ -169,7 +170,7 @@ def print_failure(failure: Failure, *, as_json: bool = False) -> None:
 
 
 def ago(text: str | None) -> str:
-    """`3m`, `2h05m`, `4d` since a time of the API; empty for None."""
+    """`3 min 5 s`, `2 h 5 min`, `4 d` since a time of the API; empty for None."""
     if not text:
         return ""
     seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
@@ -191,15 +192,9 @@ def expected_start(usual_s: int | None, latest_s: int | None) -> str:
     return f"Expected start: {usual} if jobs end as usual, {latest} if they run to their limits."
 
 
-def span(seconds: int) -> str:
-    """A duration in its two largest units."""
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m{seconds % 60:02d}s"
-    if seconds < 86400:
-        return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
-    return f"{seconds // 86400}d{seconds % 86400 // 3600:02d}h"
+def span(seconds: float) -> str:
+    """A duration as pages say it: `2 h 5 min`."""
+    return span_words(seconds)
 
 
 def price(text: str, currency: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from portal.templatetags.measures import size_bytes
 from scheduler.models import JobEvent, Node, NodeEvent
-from scheduler.states import IDLE_ACT_DONE, EndReason, NodeState, end_sentence
+from scheduler.states import IDLE_ACT_DONE, EndReason, NodeState, dates_in_words, end_sentence
 
 WORDS: Mapping[str, str] = {
     "submitted": "Submitted",
@@ -107,18 +107,23 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
         detail = f"from {facts.get('from')} to {facts.get('to')}"
     else:
         detail = ", ".join(
-            size_bytes(value) if key == "bytes" else f"{key.replace('_', ' ')}: {value}"
+            size_bytes(value) if key == "bytes" else f"{key.replace('_', ' ')}: {_said(value)}"
             for key, value in facts.items()
             if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
         )
     return EventLine(event, words, detail, who)
 
 
+def _said(value: str | float) -> str:
+    return dates_in_words(value) if isinstance(value, str) else str(value)
+
+
 def _warned(facts: Mapping[str, object]) -> str:
     """By which rule, what was seen, what follows when."""
     seen = f": {facts['evidence']}" if "evidence" in facts else ""
     then = {str(act): done for act, done in IDLE_ACT_DONE.items()}.get(str(facts.get("then")), "")
-    return f"By {facts.get('by')}{seen}" + (f"; {then} at {facts['at']}" if "at" in facts else "")
+    follows = f"; {then} at {facts['at']}" if "at" in facts else ""
+    return dates_in_words(f"By {facts.get('by')}{seen}{follows}")
 
 
 def still_out(node: Node) -> str:

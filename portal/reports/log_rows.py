@@ -36,7 +36,7 @@ def gaps_above(silences: Iterable[Silence], arrivals: Arrivals, node: str) -> di
         # The socket sends one row to everybody who follows: it has no zone of its own.
         since, until = gap.since.astimezone(UTC), gap.until.astimezone(UTC)
         found[line] = (
-            f"{node} was not heard {since:%d %b %H:%M:%S} to {until:%H:%M:%S} UTC; "
+            f"{node} was not heard {since:%-d %b %Y, %H:%M:%S} to {until:%H:%M:%S} UTC; "
             "what it wrote meanwhile stands below, 0 bytes were lost"
         )
     return found

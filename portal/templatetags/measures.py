@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
+from scheduler.states import hours_words, span_words
+
 NOTHING = "–"
 _CENT = Decimal("0.01")
 _TENTH = Decimal("0.1")
@@ -30,22 +32,9 @@ def as_seconds(value: object) -> int | None:
 
 
 def duration(value: object) -> str:
-    """Two units at most: `42 s`, `2 min 05`, `35 min`, `9 h 12`, `3 d 4 h`."""
+    """Two units at most: `42 s`, `2 min 5 s`, `35 min`, `9 h 12 min`, `3 d 4 h`."""
     seconds = as_seconds(value)
-    if seconds is None:
-        return NOTHING
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, rest_s = divmod(seconds, 60)
-    if minutes < 10 and rest_s:
-        return f"{minutes} min {rest_s:02d}"
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, rest_min = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest_min:02d}" if rest_min else f"{hours} h"
-    days, rest_h = divmod(hours, 24)
-    return f"{days} d {rest_h} h" if rest_h else f"{days} d"
+    return NOTHING if seconds is None else span_words(seconds)
 
 
 def as_decimal(value: object) -> Decimal | None:
@@ -91,10 +80,10 @@ def price_text(price: Decimal) -> str:
     return exact.replace("-", "−")
 
 
-def gpu_hours(gpu_seconds: object) -> str:
-    """GPU-hours to one decimal; what is not nothing is never shown as nothing."""
+def gpu_hours(gpu_seconds: object, places: int | None = None) -> str:
+    """GPU-hours as `scheduler.states` says them; `places`: the decimals of a whole column."""
     number = as_decimal(gpu_seconds)
-    return NOTHING if number is None else _rounded(number / 3600, _TENTH)
+    return NOTHING if number is None else hours_words(number, places)
 
 
 def mib(value: object) -> str:

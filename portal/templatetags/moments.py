@@ -1,8 +1,12 @@
-"""Times as pages say them: in the zone of the page, whole and with that zone on hover."""
+"""Times as pages say them: in the zone of the page, whole and with that zone on hover.
+
+A day is `25 Nov 2026`, a moment `25 Nov 2026, 14:32`, within today `14:32:08`; nothing else.
+`scheduler.states` says the same in sentences.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from html import escape
 
 from django.utils import timezone
@@ -10,6 +14,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from portal.templatetags import measures
+from scheduler.states import day_words, is_endless
+
+MOMENT = "%-d %b %Y, %H:%M"
 
 
 def local(moment: datetime) -> datetime:
@@ -32,7 +39,7 @@ def _time_element(moment: object, text: str, tick: str = "") -> SafeString:
     shown, whole = local(moment), moment.astimezone(UTC).replace(microsecond=0)
     # Put together by hand: lists have hundreds of them.
     live = f' data-tick="{tick}"' if tick else ""
-    title = f"{shown:%d %b %Y %H:%M:%S} {zone_word(shown)}".rstrip()
+    title = f"{shown:{MOMENT}:%S} {zone_word(shown)}".rstrip()
     return SafeString(
         f'<time datetime="{whole.replace(tzinfo=None).isoformat()}Z" '
         f'title="{title}"{live}>{escape(text)}</time>'
@@ -51,43 +58,61 @@ def ago(moment: object, now: datetime | None = None) -> SafeString:
 
 
 def since(moment: object, now: datetime | None = None) -> SafeString:
-    """`9 h 12` passed since `moment`, with the absolute time on hover; page.js keeps it current."""
+    """`9 h 12 min` since `moment`, with the absolute time on hover; page.js keeps it current."""
     return _time_element(moment, _age(moment, now), "since")
 
 
 def clock(moment: object, now: datetime | None = None, form: str = "%H:%M:%S") -> SafeString:
-    """The local time of day, with the date when it is not today's; full time and zone on hover."""
+    """The local time of day within today, else the moment; full time and zone on hover."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
     shown, today = local(moment), local(now or timezone.now())
     if shown.date() == today.date():
         return _time_element(moment, f"{shown:{form}}")
-    day = f"{shown.day} {shown:%b}" if shown.year == today.year else f"{shown:%Y-%m-%d}"
-    return _time_element(moment, f"{day} {shown:%H:%M}")
+    return _time_element(moment, f"{shown:{MOMENT}}")
 
 
-def absolute(moment: object, form: str = "%H:%M") -> SafeString:
-    """Date, time and zone; seconds where they say something, by `form`."""
+def absolute(moment: object, form: str = MOMENT) -> SafeString:
+    """`20 Nov 2026, 14:32 UTC`; seconds where they say something, by `form`."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
     shown = local(moment)
-    return _time_element(moment, f"{shown:%-d %b %Y {form}} {zone_word(shown)}".rstrip())
+    return _time_element(moment, f"{shown:{form}} {zone_word(shown)}".rstrip())
 
 
-def at(moment: object) -> SafeString:
-    """`20 Nov 2026, 14:32`: for tables whose head names the zone."""
+def at(moment: object, form: str = MOMENT) -> SafeString:
+    """`20 Nov 2026, 14:32`: for tables whose head names the zone; seconds by `form`."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
-    return _time_element(moment, f"{local(moment):%-d %b %Y, %H:%M}")
+    return _time_element(moment, f"{local(moment):{form}}")
 
 
-def utc_day(moment: object, form: str = "%-d %b %Y") -> SafeString:
+def utc_day(moment: object) -> SafeString:
     """The day of UTC, by which limits and budgets begin and end; it says so where the page is in
-    another zone."""
+    another zone. `no end` where the moment stands for none."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
+    if is_endless(moment, timezone.now()):
+        return SafeString("no end")
     where = "" if timezone.get_current_timezone_name() == "UTC" else " (UTC)"
-    return _time_element(moment, f"{moment.astimezone(UTC):{form}}{where}")
+    return _time_element(moment, f"{day_words(moment.astimezone(UTC))}{where}")
 
 
-TAGS = (ago, since, clock, absolute, at, utc_day)
+def until(moment: object) -> SafeString:
+    """`until 20 Nov 2026`, by `utc_day`, or `no end`."""
+    shown = utc_day(moment)
+    if not isinstance(moment, datetime) or is_endless(moment, timezone.now()):
+        return shown
+    return format_html("until {}", shown)
+
+
+def day(whole: object) -> SafeString:
+    """`{{ row.since|day }}`: a day of the calendar that lies in no zone, `20 Nov 2026`."""
+    if not isinstance(whole, date):
+        return format_html("{}", measures.NOTHING)
+    if isinstance(whole, datetime):
+        whole = local(whole)
+    return SafeString(f'<time datetime="{whole:%Y-%m-%d}">{day_words(whole)}</time>')
+
+
+TAGS = (ago, since, clock, absolute, at, utc_day, until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from html import escape
@@ -18,7 +19,15 @@ from django.utils.safestring import SafeString
 from portal.templatetags import measures, moments
 from portal.templatetags.sections import entry_of, place_of
 from portal.templatetags.states import look_of
-from portal.templatetags.wording import change_words, in_words, policy_words, words
+from portal.templatetags.wording import (
+    asked_as,
+    change_words,
+    in_words,
+    or_over,
+    policy_words,
+    words,
+)
+from scheduler.states import hour_places as places_of
 from scheduler.states import shown_state
 
 register = template.Library()
@@ -32,10 +41,13 @@ for _filter in (
     measures.mib,
     measures.size_bytes,
     measures.percent,
+    moments.day,
     words,
     in_words,
     policy_words,
     change_words,
+    asked_as,
+    or_over,
 ):
     register.filter(_filter.__name__, _filter)
 for _tag in moments.TAGS:
@@ -52,6 +64,13 @@ def money(amount: object, currency: str = "") -> str:
 def price(amount: Decimal, currency: str = "") -> str:
     """`{{ line.unit_price|price:row.currency }}`: two to six decimals, then the ISO code."""
     return f"{measures.price_text(amount)} {currency}".rstrip()
+
+
+@register.filter
+def hour_places(rows: Iterable[object], name: str) -> int:
+    """`{% with places=rows|hour_places:"gpu_seconds" %}`: the decimals of a column of GPU-hours of
+    rows with such an attribute; the sum below it takes no more."""
+    return places_of(getattr(row, name) for row in rows)
 
 
 @register.filter

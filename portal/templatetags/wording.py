@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from portal.templatetags.measures import duration
 from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS
 from scheduler.ledger.rating import ChargeKind
-from scheduler.states import ISOLATION_WORDS, Outcome
+from scheduler.states import ISOLATION_WORDS, Outcome, amount_words
 
 _RULES: Mapping[str, str] = {
     **{str(order): said for order, said in ORDER_WORDS.items()},
@@ -55,6 +55,17 @@ def action_words(action: str) -> str:
 def in_words(name: object, kind: str) -> str:
     """`{{ one.outcome|in_words:"outcome" }}`: a code as people say it; what is none stays."""
     return _KINDS[kind].get(str(name), str(name))
+
+
+def asked_as(amount: int, kind: str) -> str:
+    """`{{ asked.amount|asked_as:req.kind }}`: `+8`, or `8` GPUs of a booking."""
+    return amount_words(kind, amount)
+
+
+def or_over(left: object) -> str:
+    """What is left of a budget, which is never less than nothing: `12.30 EUR`, `3.89 EUR over`."""
+    text = str(left)
+    return f"{text[1:]} over" if text[:1] in ("-", "−") else text
 
 
 def policy_words(said: str) -> str:

@@ -262,7 +262,7 @@ def no_rate(flavour: str, kind: ChargeKind, at_s: int) -> Finding:
     return Finding(
         Trouble.NO_RATE,
         f"{flavour}:{kind}",
-        f"has no price on {datetime.fromtimestamp(at_s, UTC):%Y-%m-%d} (UTC); propose one of this "
+        f"has no price on {datetime.fromtimestamp(at_s, UTC):%-d %b %Y} (UTC); propose one of this "
         "kind from then on that prices the past anew, 0 if it is to cost nothing",
     )
 

@@ -16,7 +16,7 @@ from scheduler.states import (
     EndReason,
     FailureClass,
     rule_name,
-    spoken_s,
+    span_words,
 )
 from scheduler.triage import advice_of
 
@@ -95,7 +95,7 @@ def _retry(job: Job, attempt: Attempt) -> str:
     then = attempt.triage.get("then", "")
     charged = "Its time is charged." if rule.billable else "Its time is not charged."
     pause_s = attempt.end_facts.get("pause_s")
-    after = f" after a pause of {spoken_s(pause_s)}" if pause_s else ""
+    after = f" after a pause of {span_words(pause_s)}" if pause_s else ""
     if own := rule_name(attempt.end_facts):
         return f"{_by_rule(own, attempt.end_facts['rule'], after)} {charged}"
     if then == "free":

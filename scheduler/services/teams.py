@@ -24,7 +24,7 @@ from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.keeping.pledging import give_back_below
 from scheduler.services.sharing.tree import account_of, children, parent_of
-from scheduler.states import LIVE_ATTEMPT_STATES
+from scheduler.states import LIVE_ATTEMPT_STATES, moment_words
 
 
 @transaction.atomic
@@ -115,7 +115,7 @@ def _refuse_beyond(
     beside = Quota.objects.filter(account__in=children(above), **scope)
     left = least_left(ruling, beside, "guaranteed", since=now)
     if left is not None and left.free < 0:
-        then = f" from {left.at:%Y-%m-%d %H:%M} UTC" if left.at > now else ""
+        then = f" from {moment_words(left.at)}" if left.at > now else ""
         raise Invalid(
             f"Below {team.parent or 'the organisation'} {left.below} GPUs would be guaranteed"
             f"{then} of its {left.above}. Raise its guarantee, or lower that of {team.slug}.",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from scheduler.states.shown import moment_words, rough_span
+
 
 class FinishPolicy(StrEnum):
     """What becomes of a job that is not finished by its moment: it goes on, or it is ended."""
@@ -112,7 +114,7 @@ def _sentence(
         if until is not None:
             return "What is left is less than its time limit; it is not started any more."
         return "The moment is over."
-    by, much = moment_words(finish_by), span_words(abs(slack_s))
+    by, much = moment_words(finish_by), rough_span(abs(slack_s))
     if outlook is Outlook.LIKELY:
         words = f"It is likely to be finished by {by}, with {much} to spare"
         if until is not None:
@@ -128,21 +130,3 @@ def _sentence(
     if start_at is None:
         return f"Even if it began at once, it would be expected to end {much} after {by}."
     return f"It is expected to end {much} after {by}."
-
-
-def moment_words(at: datetime) -> str:
-    """As sentences say it, in UTC: `2026-12-31 08:00 UTC`."""
-    return at.strftime("%Y-%m-%d %H:%M UTC")
-
-
-def span_words(seconds: int) -> str:
-    """Roughly, in the two largest units: `2 d 4 h`, `3 h 20 min`, `5 min`, `40 s`."""
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, hours = seconds // 60 % 60, seconds // 3600
-    if hours >= 24:
-        days, hours = divmod(hours, 24)
-        return f"{days} d {hours} h" if hours else f"{days} d"
-    if not hours:
-        return f"{minutes} min"
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from scheduler.states.shown import rough_span
+
 
 class IdleAct(StrEnum):
     """What follows a warning that nobody answers."""
@@ -54,9 +56,7 @@ def idle_evidence(*, gpus: int, below: int, idle_s: int, highest: float, reading
     """What speaks for it: how many GPUs, below how many per cent, for how long, at most how much,
     by how many readings."""
     whose = "its GPU" if gpus == 1 else f"each of its {gpus} GPUs"
-    hours, minutes = divmod(max(1, idle_s // 60), 60)
-    span = f"{hours} h {minutes:02d} min" if hours and minutes else f"{hours} h"
-    span = span if hours else f"{minutes} min"
+    span = rough_span(max(60, idle_s))
     return (
         f"{whose} stayed below {below} % for {span} (at most {highest:.0f} % in {readings} "
         "readings), without a line of log or a checkpoint"

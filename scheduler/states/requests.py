@@ -143,3 +143,8 @@ KIND_WORDS: Mapping[RequestKind, str] = {
     RequestKind.MONEY: "Money of budget",
     RequestKind.RESERVATION: "A booking of GPUs",
 }
+
+
+def amount_words(kind: str, amount: int) -> str:
+    """How many are asked for: `+8` on top of what there is; a booking of `8` adds to nothing."""
+    return f"{amount:,}" if kind == RequestKind.RESERVATION else f"+{amount:,}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
 
 from scheduler.states.ends import END_RULES, PAUSES, EndReason
 from scheduler.states.moves import LIVE_JOB_STATES, JobState
@@ -11,11 +13,14 @@ from scheduler.states.moves import LIVE_JOB_STATES, JobState
 # Characters of the word that somebody gives who ends, holds or pauses a job.
 MOST_REASON = 200
 _WHO = re.compile(r"\{who\}[.:]")
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC", re.ASCII)
 _STOPS = (".", "!", "?", "…")
 TIMES_OUT = frozenset(
     {EndReason.TIME_LIMIT, EndReason.FINISH_BY_REACHED, EndReason.MAX_COST_REACHED}
 )
 _ARRAY_NEVER = "Its dependency can never be met: it waited for {awaited}, and {found}."
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+_ENDLESS = timedelta(days=50 * 365)
 _UNITS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 
@@ -97,16 +102,128 @@ class _Gaps(dict[str, object]):
         return "?"
 
 
-def spoken_s(seconds: int) -> str:
-    """Whole seconds as people read them: `30 s`, `4 min`."""
-    return f"{seconds} s" if seconds < 120 or seconds % 60 else f"{seconds // 60} min"
+def span_words(seconds: float) -> str:
+    """A duration as everything here says it, in two units at most: `42 s`, `2 min 5 s`, `35 min`,
+    `9 h 12 min`, `3 d 4 h`. Cut, not rounded; less than nothing is `0 s`. `page.js` does the same.
+    """
+    whole = max(0, int(seconds))
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < 10 * _MINUTE_S:
+        return _two_units(whole, _MINUTE_S, "min", 1, "s")
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min"
+    if whole < 2 * _DAY_S:
+        return _two_units(whole, _HOUR_S, "h", _MINUTE_S, "min")
+    return _two_units(whole, _DAY_S, "d", _HOUR_S, "h")
+
+
+def rough_span(seconds: float) -> str:
+    """The same in whole minutes where there is one: what is expected, or is to stay while time goes
+    by."""
+    return span_words(seconds if seconds < _MINUTE_S else seconds // _MINUTE_S * _MINUTE_S)
+
+
+def whole_span(seconds: int) -> str:
+    """A duration to the second, with all its units: `1 h 30 min 5 s`; for what is asked for."""
+    sizes = ((_DAY_S, "d"), (_HOUR_S, "h"), (_MINUTE_S, "min"), (1, "s"))
+    left, parts = max(0, seconds), []
+    for size, unit in sizes:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
+def _two_units(seconds: int, large_s: int, large: str, small_s: int, small: str) -> str:
+    count, rest = seconds // large_s, seconds % large_s // small_s
+    return f"{count} {large} {rest} {small}" if rest else f"{count} {large}"
+
+
+def hours_words(gpu_seconds: float | Decimal, places: int | None = None) -> str:
+    """GPU-hours as everything here says them: `12.3`, below one `0.17`, below a tenth the first two
+    digits, `0.014`.
+
+    `places`: so many decimals, as a whole column has them (`hour_places`). What is not nothing is
+    never told as nothing: `< 0.001`.
+    """
+    hours = Decimal(gpu_seconds) / _HOUR_S
+    step = Decimal(1).scaleb(-(_places(hours) if places is None else places))
+    rounded = hours.quantize(step, ROUND_HALF_UP)
+    if hours and not rounded:
+        return f"< {step:f}" if hours > 0 else f"> −{step:f}"
+    return f"{rounded + 0:,f}".replace("-", "−")
+
+
+def hour_places(gpu_seconds: Iterable[float | Decimal | None]) -> int:
+    """The decimals of a column of GPU-hours: as many as its smallest figure needs, three at most
+    beside one of an hour or more."""
+    found = [Decimal(each) / _HOUR_S for each in gpu_seconds if each]
+    needed = max(map(_places, found), default=1)
+    return min(needed, 3) if any(abs(hours) >= 1 for hours in found) else needed
+
+
+def _places(hours: Decimal) -> int:
+    """One from an hour on, two below, below a tenth as many as its first two digits take."""
+    if not hours or abs(hours) >= 1:
+        return 1
+    digits = hours.quantize(Decimal(1).scaleb(hours.adjusted() - 1), ROUND_HALF_UP)
+    if abs(digits) >= 1:
+        return 1
+    return max(2, -int(digits.normalize().as_tuple().exponent))
+
+
+def day_words(day: date) -> str:
+    """A day as everything here says it: `25 Nov 2026`; of a moment the day in its own zone."""
+    return f"{day:%-d %b %Y}"
+
+
+def is_endless(end: datetime, now: datetime) -> bool:
+    """Whether an end that had to be given stands for none: nothing is planned so far ahead."""
+    return end - now > _ENDLESS
+
+
+def until_words(end: datetime, now: datetime) -> str:
+    """`until 20 Nov 2026`, or `without end`."""
+    return "without end" if is_endless(end, now) else f"until {day_words(end)}"
+
+
+def moment_words(at: datetime) -> str:
+    """A moment as sentences say it, in UTC: `31 Dec 2026, 08:00 UTC`."""
+    return f"{at.astimezone(UTC):%-d %b %Y, %H:%M} UTC"
+
+
+def span_of(begin: datetime, end: datetime) -> str:
+    """From when to when, as sentences say it, in UTC."""
+    return f"{moment_words(begin).removesuffix(' UTC')} to {moment_words(end)}"
+
+
+def stamp(at: datetime) -> str:
+    """A moment as facts keep it, for programs: `2026-12-31 08:00 UTC`; `dates_in_words` says it."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def dates_in_words(text: str) -> str:
+    """A text with every stamp in it as people read it."""
+    return _STAMP.sub(_said_stamp, text) if " UTC" in text else text
+
+
+def _said_stamp(found: re.Match[str]) -> str:
+    try:
+        day = date.fromisoformat(found[1])
+    except ValueError:
+        return found[0]
+    return f"{day_words(day)}, {found[2]} UTC"
 
 
 def fill(sentence: str, facts: Mapping[str, object]) -> str:
     """The sentence with its facts; a slot without one shows "?". Who did it is followed by the word
     they gave (`because`): `Cancelled by Lena: it writes to the wrong bucket.`"""
+    said = {
+        name: dates_in_words(value) if isinstance(value, str) else value
+        for name, value in facts.items()
+    }
     if because := str(facts.get("because") or ""):
-        because = because if because.endswith(_STOPS) else f"{because}."
+        said["because"] = because if because.endswith(_STOPS) else f"{because}."
         sentence = _WHO.sub("{who}: {because}", sentence)
-        facts = {**facts, "because": because}
-    return sentence.format_map(_Gaps(facts))
+    return sentence.format_map(_Gaps(said))

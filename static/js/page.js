@@ -10,10 +10,10 @@
     const whole = Math.max(0, Math.floor(seconds));
     if (whole < 60) return `${whole} s`;
     const minutes = Math.floor(whole / 60);
-    if (minutes < 10 && whole % 60) return `${minutes} min ${String(whole % 60).padStart(2, "0")}`;
+    if (minutes < 10 && whole % 60) return `${minutes} min ${whole % 60} s`;
     if (minutes < 60) return `${minutes} min`;
     const hours = Math.floor(minutes / 60);
-    if (hours < 48) return `${hours} h${minutes % 60 ? ` ${String(minutes % 60).padStart(2, "0")}` : ""}`;
+    if (hours < 48) return `${hours} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
     return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
   }
 

@@ -125,4 +125,4 @@ def test_names_cannot_turn_the_line_around():
 
 
 def test_spans():
-    assert [span(s) for s in (5, 65, 3700, 90000)] == ["5s", "1m05s", "1h01m", "1d01h"]
+    assert [span(s) for s in (5, 65, 3700, 90000)] == ["5 s", "1 min 5 s", "1 h 1 min", "25 h"]

@@ -21,8 +21,8 @@ def at(hours):
         ("keep", (1, 4), (1, 2), 5, "likely", 3, "with 3 h to spare, but not certain."),
         # What was foreseen and did not come starts now at best.
         ("keep", (-3, -2), (1, 2), 5, "likely", 4, "with 4 h to spare."),
-        ("keep", (4, 5), (2, 2), 5, "unlikely", -1, "to end 1 h after 2026-11-20 17:00 UTC."),
-        ("keep", (6, 7), (1, 1), 5, "impossible", -2, "to start only at 2026-11-20 18:00 UTC"),
+        ("keep", (4, 5), (2, 2), 5, "unlikely", -1, "to end 1 h after 20 Nov 2026, 17:00 UTC."),
+        ("keep", (6, 7), (1, 1), 5, "impossible", -2, "to start only at 20 Nov 2026, 18:00 UTC"),
         ("keep", (None, None), (1, 2), 5, "unknown", None, "Nobody can say yet"),
         ("keep", (None, None), (6, 6), 5, "unlikely", -1, "Even if it began at once"),
         ("keep", (1, 2), (1, 1), -1, "impossible", None, "The moment is over."),
@@ -52,7 +52,7 @@ def test_a_job_stands_to_its_moment_as_its_start_and_its_run_say(
         (3599, "59 min"),
         (3600, "1 h"),
         (12_000, "3 h 20 min"),
-        (86_400, "1 d"),
+        (86_400, "24 h"),
         (190_000, "2 d 4 h"),
     ],
 )

@@ -213,7 +213,7 @@ class TestPeriods:
             self.MONTH, PeriodState.OPEN, now_s=self.MONTH.end_s - 1, earlier_open=None
         )
         assert [f.trouble for f in found] == [Trouble.NOT_OVER]
-        assert "2026-12-01 00:00 UTC" in found[0].words
+        assert "1 Dec 2026, 00:00 UTC" in found[0].words
 
     def test_months_are_closed_in_order(self):
         found = obstacles(

@@ -127,7 +127,9 @@ def test_one_that_is_cancelled_when_late_runs_until_its_moment_at_most(
     job.refresh_from_db()
     assert (job.state, shown_state(job.state, job.end_reason)) == (JobState.FAILED, "timed out")
     said = end_sentence(job.end_reason, job.end_facts)
-    assert said.startswith("It had to be finished by 2026-11-20 13:01 UTC, and was still running.")
+    assert said.startswith(
+        "It had to be finished by 20 Nov 2026, 13:01 UTC, and was still running."
+    )
     attempt.refresh_from_db()
     assert (attempt.failure, attempt.triage["signature"]) == ("timeout", "finish_by_reached")
     assert "later moment" in ADVICE[attempt.triage["signature"]]
@@ -168,7 +170,7 @@ def test_a_quote_says_whether_it_is_done_in_time_and_what_was_found_to_help(
     assert asked(alice, time_limit="1h").finish is None
     quote = asked(alice, time_limit="1h", finish_by=by(4 * HOUR))
     assert (quote.finish.outlook, quote.remedies) == (Outlook.LIKELY, ())
-    assert quote.finish.sentence.startswith("It is likely to be finished by 2026-11-20 16:00 UTC")
+    assert quote.finish.sentence.startswith("It is likely to be finished by 20 Nov 2026, 16:00 UTC")
     late = asked(alice, time_limit="2h", finish_by=by(3 * HOUR))
     assert (late.finish.outlook, late.finish.slack_s) == (Outlook.UNLIKELY, -HOUR - 300)
     assert late.finish.sentence.startswith("It is expected to end 1 h")

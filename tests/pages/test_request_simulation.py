@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from scheduler.models import WhatIf
+from scheduler.models import OutboundMail, WhatIf
 from scheduler.services.requesting.foreseeing.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, requesting, scenes
@@ -33,7 +33,7 @@ def test_the_waits_of_each_team_are_in_the_table(client, cluster, root, alice, l
     client.force_login(lead)
     client.post(f"/requests/{asked.pk}/whatif/")
     page = client.get(f"/requests/{asked.pk}/").content.decode()
-    assert "1 h / 1 h 48" in page
+    assert "1 h / 1 h 48 min" in page
     assert "0 s / 0 s" in page
 
 
@@ -54,3 +54,42 @@ def test_a_long_simulation_comes_to_the_page_by_itself(
     assert "hx-get" not in client.get(here).content.decode()
     client.force_login(factories.person("stranger"))
     assert client.get(here).status_code == 404
+
+
+def test_what_is_asked_for_reads_as_more(client, cluster, root, alice, lead, team, project):
+    set_quota(actor=root, owner=team, maximum=8)
+    asked = requesting.ask(alice, team, kind="maximum", amount=8, now=timezone.now())
+    here = f"/requests/{asked.pk}/"
+    for person, url in ((alice, "/requests/"), (alice, here), (lead, "/approvals/"), (lead, here)):
+        client.force_login(person)
+        page = client.get(url).content.decode()
+        assert "+8" in page and ">8<" not in page, url
+    assert "<h1>+8 · A higher maximum of GPUs for" in page
+    assert "<dt>How many</dt><dd>+8, from 8 to 16</dd>" in page
+    client.force_login(alice)
+    assert "<span>+8 · A higher maximum" in client.get("/requests/new/").content.decode()
+    mail = OutboundMail.objects.get(person=lead)
+    assert "for vision waits for you: +8 until " in mail.text
+    # Once it is decided nobody is told of a limit that has changed by it.
+    agreed = requesting.decide(lead, asked, now=timezone.now())
+    requesting.decide(root, agreed, now=timezone.now())
+    assert "from 8 to 16" not in client.get(here).content.decode()
+
+
+def test_what_a_budget_has_left_is_never_less_than_nothing(
+    client, cluster, root, alice, lead, team, project
+):
+    asked = requesting.ask(alice, project, now=timezone.now())
+    row = ask_whatif(actor=lead, request=asked)
+    client.force_login(lead)
+    client.post(f"/requests/{asked.pk}/whatif/")
+    row.refresh_from_db()
+    choices = len(row.answer["question"]["amounts"])
+    row.answer |= {
+        "budget_money_left": ["-3.89"] * choices,
+        "budget_hours_left": [-4] * choices,
+    }
+    row.save(update_fields=["answer"])
+    page = client.get(f"/requests/{asked.pk}/").content.decode()
+    assert page.count("3.89 EUR over") == choices == page.count(">4 over<")
+    assert "−3.89" not in page

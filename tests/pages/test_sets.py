@@ -91,7 +91,7 @@ def test_a_job_that_begins_later_says_when(client, alice, project, yard):
     job = submit(alice, project, begin="2026-11-20T20:00:00Z")
     client.force_login(alice)
     text = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
-    assert "Starts no earlier than 2026-11-20 20:00 UTC." in text
+    assert "Starts no earlier than 20 Nov 2026, 20:00 UTC." in text
     assert "not before" in text
 
 

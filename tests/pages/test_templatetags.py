@@ -34,29 +34,6 @@ def rendered(source: str, **context: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "–"),
-        ("soon", "–"),
-        (True, "–"),
-        (0, "0 s"),
-        (-5, "0 s"),
-        (59.9, "59 s"),
-        (60, "1 min"),
-        (125, "2 min 05"),
-        (35 * 60 + 9, "35 min"),
-        (3600, "1 h"),
-        (9 * 3600 + 12 * 60, "9 h 12"),
-        (timedelta(hours=47, minutes=59), "47 h 59"),
-        (timedelta(days=3, hours=4), "3 d 4 h"),
-        (timedelta(days=2), "2 d"),
-    ],
-)
-def test_duration(seconds: object, text: str) -> None:
-    assert measures.duration(seconds) == text
-
-
-@pytest.mark.parametrize(
     ("amount", "text"),
     [
         (Decimal("1957.755"), "1,957.76 EUR"),
@@ -102,11 +79,6 @@ def test_mib(mib: object, text: str) -> None:
 def test_sizes_in_bytes() -> None:
     sizes = [measures.size_bytes(size) for size in (0, 812, 1024, 1258291, 3 * 1024**3)]
     assert sizes == ["0 B", "812 B", "1 KiB", "1.2 MiB", "3 GiB"]
-
-
-def test_gpu_hours_have_one_decimal_and_never_hide_use() -> None:
-    hours = [measures.gpu_hours(seconds) for seconds in (0, 30, -30, 3600, -44280, 36_000_000)]
-    assert hours == ["0.0", "0.0083", "−0.0083", "1.0", "−12.3", "10,000.0"]
 
 
 def test_percent_and_shares() -> None:
@@ -155,7 +127,7 @@ def test_codes_have_words_of_their_own() -> None:
         ("weight:vision=2", "weight of vision: 2"),
         ("maximum:vision@gpu-a=16", "maximum of vision in gpu-a: 16"),
         ("lose:3@3600", "node 3 is lost after 1 h"),
-        ("drain:gpu-a/3@90", "node 3 of gpu-a is drained after 1 min 30"),
+        ("drain:gpu-a/3@90", "node 3 of gpu-a is drained after 1 min 30 s"),
         ("anything else", "anything else"),
     ],
 )
@@ -201,10 +173,10 @@ def test_a_usual_name_wraps_as_words_do(n) -> None:
 def test_times_say_their_zone_on_hover() -> None:
     html = rendered("{% ago at now %}", at=NOW - timedelta(minutes=3), now=NOW)
     assert html == (
-        '<time datetime="2026-11-20T14:29:08Z" title="20 Nov 2026 14:29:08 UTC" '
+        '<time datetime="2026-11-20T14:29:08Z" title="20 Nov 2026, 14:29:08 UTC" '
         'data-tick="ago">3 min ago</time>'
     )
-    assert "9 h 12</time>" in rendered(
+    assert "9 h 12 min</time>" in rendered(
         "{% since at now %}", at=NOW - timedelta(hours=9, minutes=12), now=NOW
     )
 
@@ -214,8 +186,8 @@ def test_clock_adds_the_date_when_it_is_not_today() -> None:
         return rendered("{% clock at now %}", at=at, now=NOW).partition(">")[2].partition("<")[0]
 
     assert shown(NOW) == "14:32:08"
-    assert shown(NOW - timedelta(days=2)) == "18 Nov 14:32"
-    assert shown(NOW - timedelta(days=400)) == "2025-10-16 14:32"
+    assert shown(NOW - timedelta(days=2)) == "18 Nov 2026, 14:32"
+    assert shown(NOW - timedelta(days=400)) == "16 Oct 2025, 14:32"
 
 
 def test_no_time_is_a_dash() -> None:

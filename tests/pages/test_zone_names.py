@@ -28,13 +28,20 @@ def test_a_zone_is_called_as_it_is_now():
 
 
 def test_days_of_budgets_are_those_of_utc_on_every_page(client, root, lead, project):
-    begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2126, 1, 1, tzinfo=UTC)
-    set_budget(
-        actor=root, owner=project.team, valid_from=begin, valid_until=end, amount=Decimal(5),
-        now=timezone.now(),
-    )  # fmt: skip
+    now = timezone.now()
+    begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(now.year + 2, 1, 1, tzinfo=UTC)
+    endless = begin.replace(year=begin.year + 100)
+    for until, owner in ((end, project.team), (endless, project)):
+        set_budget(
+            actor=root, owner=owner, valid_from=begin, valid_until=until, amount=Decimal(5), now=now
+        )
     client.force_login(lead)
     client.cookies["zone"] = "America/St_Johns"
     for url in ("/", reverse("teams:board", args=[project.team.slug])):
         page = re.sub(r"<[^>]+>", "", client.get(url).content.decode())
-        assert "until 1 Jan 2126 (UTC)" in page, url
+        assert f"until 1 Jan {end.year} (UTC)" in page, url
+        # A budget has to end; one that is to have none ends in a hundred years.
+        assert str(endless.year) not in page, url
+    assert "budget no end" in client.get("/").content.decode()
+    page = client.get(reverse("teams:quota", args=[project.team.slug])).content.decode()
+    assert "no end</span>" in page and "lasts more than a year" in page

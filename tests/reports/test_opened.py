@@ -9,10 +9,10 @@ from decimal import Decimal
 import pytest
 
 from accounts.services import approve_rate, propose_rate
-from portal.reports.books.opened import page_of
+from portal.reports.books.opened import check_words, decimals_of, page_of, shown_rows
 from scheduler.models import Attempt, Placement, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS, open_report
-from scheduler.selectors.books.frame import Ask, Row, Sheet
+from scheduler.selectors.books.frame import Ask, Bound, Check, Column, Form, Row, Sheet
 from scheduler.services import books
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.states import EndReason
@@ -57,6 +57,35 @@ def test_a_page_ends_where_the_key_changes_however_many_rows_share_one():
         found += [row.key for row in rows]
     assert found == keys
     assert page_of(sheet, 999, 1) == ([Row(1000, (1000,))], None)
+
+
+HOURS = Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True)
+SECONDS = Column("gpu_seconds", "GPU-seconds", Form.SECONDS, is_summed=True)
+
+
+def test_a_column_of_hours_has_one_number_of_digits_and_keeps_its_seconds():
+    columns = (HOURS, Column("hours", "GPU-h", Form.HOURS), Column("day", "Day", Form.DAY))
+    report = replace(next(iter(REPORTS.values())), columns=columns)
+    day = datetime(2026, 11, 3, tzinfo=UTC).date()
+    cells = [(360, Decimal("0.10"), day), (50, Decimal("0.013888889"), day), (0, None, day)]
+    rows = [Row(key, one) for key, one in enumerate(cells, 1)]
+    found = decimals_of(report, columns, rows, {"gpu_seconds": 410})
+    shown = list(shown_rows(report, columns, NOVEMBER, rows, found))
+    assert [row[0].text for row in shown] == ["0.100", "0.014", "0.000"]
+    assert [row[1].text for row in shown] == ["0.100", "0.014", "—"]
+    assert [row[0].value for row in shown] == ["360", "50", "0"]
+    assert (shown[0][2].text, shown[0][2].value) == ("3 Nov 2026", "2026-11-03")
+
+
+def test_self_checks_speak_the_unit_of_their_table():
+    same = Check("GPU-seconds equal ledger", 600, 600, "GPU-s")
+    assert check_words(same, [HOURS]) == "GPU-hours equal ledger: 0.17 GPU-hours"
+    assert check_words(same, [SECONDS]) == "GPU-seconds equal ledger: 600 GPU-seconds"
+    less = Bound("idle is at most held", 3600, 36_000, "GPU-s")
+    assert check_words(less, [HOURS]) == "idle is at most held: 1.0 GPU-hours of 10.0 GPU-hours"
+    # A second that is missing shows in seconds alone.
+    wrong = check_words(replace(same, right=601), [HOURS])
+    assert wrong == "GPU-hours equal ledger: NO, 600 against 601 GPU-seconds"
 
 
 @pytest.mark.django_db

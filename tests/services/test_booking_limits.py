@@ -42,7 +42,7 @@ def test_a_grant_that_ends_or_begins_within_a_booking_counts_while_it_lasts(
     quota = set_quota(actor=root, owner=project, pool=cluster.pool, maximum=2)
     more = {"valid_from": at(HOUR), "valid_until": at(2 * HOUR)}
     add_grant(actor=root, quota=quota, maximum=2, now=NOON, **more)
-    with pytest.raises(Invalid, match="may hold from 2026-11-20 14:00 UTC; book fewer"):
+    with pytest.raises(Invalid, match="may hold from 20 Nov 2026, 14:00 UTC; book fewer"):
         book(lead, project, cluster, gpus_per_node=4, hours=(1, 3))
     with pytest.raises(Invalid, match="more than the 2 that vision/digits may hold then"):
         book(lead, project, cluster, gpus_per_node=4, hours=(0.5, 2))
@@ -51,7 +51,7 @@ def test_a_grant_that_ends_or_begins_within_a_booking_counts_while_it_lasts(
         book(lead, project, cluster, gpus_per_node=3, hours=(1, 2))
     # The one ends as the grant does, so beside this there is none when less may be held.
     assert book(lead, project, cluster, gpus_per_node=2, hours=(1, 3))
-    with pytest.raises(Invalid, match=r"beside 2 booked then .* from 2026-11-20 14:00 UTC"):
+    with pytest.raises(Invalid, match=r"beside 2 booked then .* from 20 Nov 2026, 14:00 UTC"):
         edit_booking(actor=lead, booking=during, changes={"until_at": at(3 * HOUR)}, now=NOON)
 
 

@@ -78,7 +78,7 @@ def test_what_clashes_is_named(lead, operator, project, cluster, root):
     with pytest.raises(Conflict) as refused:
         book(operator, project, cluster, nodes=1, hours=(2, 5))
     assert refused.value.facts == {"free": 0, "bookings": [first.pk], "windows": [window.pk]}
-    said = "(2 nodes, 2026-11-20 13:00 to 2026-11-20 15:00 UTC)"
+    said = "(2 nodes, 20 Nov 2026, 13:00 to 20 Nov 2026, 15:00 UTC)"
     assert f"In the way: booking {first.pk} of vision/digits {said}" in str(refused.value)
     robots = create_team(actor=root, name="Robots")
     stranger = member("rose", robots, Role.LEAD, by=root)

@@ -61,7 +61,7 @@ def test_who_rests_is_warned_once_told_and_paused_once(attempt, lead, alice, pro
     (warning,) = warnings_of(attempt.job)
     assert warning.act_at == later(46) and (warning.gpus, warning.highest_percent) == (1, 1.0)
     news = Notification.objects.get(kind="job_idle")
-    assert news.person == alice and "paused at 2026-11-20 12:46 UTC" in news.text
+    assert news.person == alice and "paused at 20 Nov 2026, 12:46 UTC" in news.text
     assert "its GPU stayed below 5 % for 20 min (at most 1 %" in news.text
     assert watch(34, 45) == 0
     assert look(47) == 1 and look(48) == 0

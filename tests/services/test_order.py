@@ -42,7 +42,7 @@ def run(cluster, job: Job, *, seconds: float = 1, exit_code: int = 0) -> None:
 def test_a_begin_time_holds_until_then_and_shows_it(cluster, alice, project):
     job = submit(alice, project, begin="2026-11-20T12:10:00Z")
     assert fresh(job) == [("held", "begin_time")]
-    assert wait_sentence_of(job) == "Starts no earlier than 2026-11-20 12:10 UTC."
+    assert wait_sentence_of(job) == "Starts no earlier than 20 Nov 2026, 12:10 UTC."
     reap(now=at(599))
     assert fresh(job) == [("held", "begin_time")]
     reap(now=at(600))

@@ -77,8 +77,8 @@ class TestSubmit:
         assert (hours(top), hours(own)) == (3, 3)
         with pytest.raises(SpecInvalid) as refused:
             submit(alice, project, gpus_per_node=2, time_limit="1h")
-        assert "your team has 1 GPU-hours left until 2026-" in str(refused.value)
-        assert "this job may take 2 GPU-hours" in str(refused.value)
+        assert "your team has 1.0 GPU-hours left until " in str(refused.value)
+        assert "this job may take 2.0 GPU-hours" in str(refused.value)
         assert "ask an operator to raise the budget" in str(refused.value)
         assert (hours(top), hours(own)) == (3, 3)
         assert Job.objects.count() == 1
@@ -92,7 +92,7 @@ class TestSubmit:
         submit(alice, project, time_limit="1h", array={"range": "0-1", "max_parallel": 1})
         assert hours(own) == 2
         specs = [parse_spec(document(project, name=f"n{row}")) for row in range(3)]
-        with pytest.raises(SpecInvalid, match="these 3 jobs may take 3 GPU-hours"):
+        with pytest.raises(SpecInvalid, match=r"these 3 jobs may take 3\.0 GPU-hours"):
             submit_jobs(actor=alice, specs=specs, now=at(0))
         submit_jobs(actor=alice, specs=specs[:2], now=at(0))
         assert hours(own) == 4
@@ -233,7 +233,8 @@ class TestLife:
         job = submit(alice, project, time_limit="1h")
         set_time_limit(actor=alice, job=job, time_limit_s=3 * HOUR_S, now=at(1))
         assert hours(own) == 3
-        with pytest.raises(Conflict, match="has 1 GPU-hours left, and this takes 2 GPU-hours more"):
+        words = r"has 1\.0 GPU-hours left, and this takes 2\.0 GPU-hours more"
+        with pytest.raises(Conflict, match=words):
             set_time_limit(actor=alice, job=job, time_limit_s=5 * HOUR_S, now=at(2))
         job.refresh_from_db()
         set_time_limit(actor=alice, job=job, time_limit_s=HOUR_S, now=at(3))

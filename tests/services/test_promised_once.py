@@ -113,7 +113,7 @@ def test_the_maximum_is_raised_with_what_begins_beside_it(eight, root, project, 
 
 def test_a_team_keeps_what_was_granted_below_it(eight, root, team, project, alice, lead):
     decide(lead, ask(alice, project, amount=6, **LATER))
-    with pytest.raises(Invalid, match=r"guaranteed 6 from 2026-12-30 12:00 UTC; guarantee 6 or"):
+    with pytest.raises(Invalid, match=r"guaranteed 6 from 30 Dec 2026, 12:00 UTC; guarantee 6 or"):
         set_quota(actor=root, owner=team, guaranteed=5, now=at(90))
     set_quota(actor=root, owner=team, guaranteed=6, now=at(90))
     set_quota(actor=root, owner=team, guaranteed=7, now=at(90))

@@ -85,7 +85,7 @@ def _by_a_window(root, node):
         now=at(-60),
     )
     follow_windows(now=NOON)
-    return NodeState.DRAINING, "maintenance until 2026-11-20 14:00 UTC: switch"
+    return NodeState.DRAINING, "maintenance until 20 Nov 2026, 14:00 UTC: switch"
 
 
 def _hear(node, at_s, together):

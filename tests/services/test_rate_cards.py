@@ -101,7 +101,7 @@ def test_time_after_the_end_of_every_price_keeps_the_month_open(root, yard, team
     Rate.objects.exclude(card__team=team).filter(kind="").update(valid_until=at(4_000))
     with pytest.raises(Conflict) as blocked:
         close(root)
-    assert "has no price on 2026-11-20" in str(blocked.value.facts)
+    assert "has no price on 20 Nov 2026" in str(blocked.value.facts)
 
 
 def test_the_quote_is_at_the_teams_price(root, yard, team, alice, carol, project, other_project):

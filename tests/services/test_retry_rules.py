@@ -83,7 +83,7 @@ def test_the_wait_is_a_hold_with_a_time_and_a_sentence_and_doubles(cluster, alic
         waits.append((job.begin_at - at(now)).total_seconds())
         if len(waits) == 1:
             assert wait_sentence_of(job) == (
-                "Tries again at 2026-11-20 12:02:10 UTC, after a wait of 60 s; "
+                "Tries again at 20 Nov 2026, 12:02:10 UTC, after a wait of 60 s; "
                 "rule 2: exit code 75."
             )
             said = latest_diagnosis(alice, job).retry

@@ -46,7 +46,7 @@ def test_times_left_out_one_after_the_other_are_one_row_that_says_since_when(
     assert run.due_at == at(6 * TEN)
     assert run.said == (
         f"Job {first.pk} of it still waits or runs. "
-        "Stands for every time skipped since 2026-11-20 12:20 UTC."
+        "Stands for every time skipped since 20 Nov 2026, 12:20 UTC."
     )
     end(first)
     submit_due(now=at(7 * TEN))

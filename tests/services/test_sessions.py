@@ -129,7 +129,7 @@ def test_an_idle_session_is_told_once_before_it_stops_and_when_it_has(session, a
         "train is idle and stops soon",
         "train was idle and has been stopped",
     ]
-    assert "since 2026-11-20 12:00 UTC; it stops at 12:10 UTC" in texts[0][1]
+    assert "since 20 Nov 2026, 12:00 UTC; it stops at 12:10 UTC" in texts[0][1]
 
 
 @pytest.mark.parametrize("first", [11, 60 * 24])

@@ -52,7 +52,8 @@ def test_a_failure_that_the_node_reports_is_tried_again_after_a_pause_in_its_old
     over = fail(cluster, job, now=60)
     assert (job.state, job.wait_reason) == (JobState.HELD, WaitReason.STORAGE_PAUSE)
     assert wait_sentence_of(job) == (
-        "Storage failed on node n1; tried again at 2026-11-20 12:01:40 UTC, after a pause of 30 s."
+        "Storage failed on node n1; tried again at 20 Nov 2026, 12:01:40 UTC, after a pause of "
+        "30 s."
     )
     assert release_due(now=at(over + 29)) == 0
     assert release_due(now=at(over + 30)) == 1
@@ -127,7 +128,7 @@ def test_page_rest_and_operators_command_say_until_when(client, cluster, alice, 
     fail(cluster, job, now=60)
     client.force_login(alice)
     page = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
-    assert "tried again at 2026-11-20 12:01:40 UTC, after a pause of 30 s." in page
+    assert "tried again at 20 Nov 2026, 12:01:40 UTC, after a pause of 30 s." in page
     assert "release it to try at once" in page
     assert "not before" in page
     _, secret = issue_token(actor=alice, name="t", scopes=["jobs:read"], expires_in_days=1)

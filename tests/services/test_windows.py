@@ -49,7 +49,7 @@ def test_nodes_go_out_when_it_begins_and_back_when_it_is_over(
     assert follow_windows(now=at(HOUR)) == 2
     assert states() == {"n1": "draining", "n2": "draining", "n3": "ready"}
     node = Node.objects.get(name="n1")
-    assert node.state_reason == "maintenance until 2026-11-20 15:00 UTC: switch"
+    assert node.state_reason == "maintenance until 20 Nov 2026, 15:00 UTC: switch"
     assert follow_windows(now=at(2 * HOUR)) == 0
     assert follow_windows(now=at(3 * HOUR)) == 2
     assert set(states().values()) == {"ready"}

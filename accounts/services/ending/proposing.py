@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.errors import Conflict, Forbidden, Invalid
+from accounts.errors import Conflict, Forbidden, Invalid, moment_words
 from accounts.models import Rate, RateCard, RateDecision, RateEnding, User
 from accounts.permissions import can, people_who_can
 from accounts.selectors.rate_ends import paid_after
@@ -118,7 +118,7 @@ def _ended(ending: RateEnding, until: datetime) -> list[Rate]:
     if card.decision != RateDecision.APPROVED:
         raise Conflict(f"This card is {card.decision}, so there is nothing to end.")
     if card.valid_until is not None and card.valid_until <= until:
-        raise Conflict(f"This card ends on {card.valid_until:%Y-%m-%d %H:%M} UTC already.")
+        raise Conflict(f"This card ends on {moment_words(card.valid_until)} already.")
     if card.valid_from is not None and until <= card.valid_from:
         raise Invalid("It must end after it begins.", field="valid_until")
     still = Q(valid_until=None) | Q(valid_until__gt=until)

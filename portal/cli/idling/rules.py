@@ -12,6 +12,7 @@ from portal.cli.config import load_config
 from portal.cli.exits import Failure
 from portal.cli.output import print_json, print_line, print_table
 from portal.cli.session import AsJson
+from scheduler.states import hours_words
 
 app = typer.Typer(
     help="What happens to jobs whose GPUs do little: show, try, set, switch off.",
@@ -77,7 +78,7 @@ def try_rule(
     print_line(
         f"Of {found['attempts']} attempts in {found['days']} days it would have warned",
         f"{found['warned']} and ended {found['acted']} if nobody had answered:",
-        f"{found['freed_gpu_s'] / 3600:.1f} GPU-hours.",
+        f"{hours_words(found['freed_gpu_s'])} GPU-hours.",
     )
     if found["rows"]:
         print_table(_HEADS, [_cells(one) for one in found["rows"]], "")
@@ -138,5 +139,5 @@ def _cells(one: dict[str, Any]) -> list[object]:
     begun, warned, then = (
         (one[name] or "")[:16].replace("T", " ") for name in ("idle_since", "warned_at", "act_at")
     )
-    hours = f"{one['freed_gpu_s'] / 3600:.1f}"
+    hours = hours_words(one["freed_gpu_s"])
     return [one["job"], one["name"], one["owner"], one["gpus"], begun, warned, then, hours]

@@ -11,6 +11,7 @@ from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.output import print_json, print_line, print_table
 from portal.cli.session import AsJson
+from scheduler.states import hours_words
 
 _QUOTA = (
     "WHOSE",
@@ -70,7 +71,7 @@ def _quota_cells(one: dict[str, Any]) -> list[object]:
 def _budget_cells(one: dict[str, Any]) -> list[object]:
     if one["amount"] is None:
         limit, committed, waiting, spent = (
-            f"{one[name] / 3600:.1f} h"
+            f"{hours_words(one[name])} h"
             for name in ("gpu_seconds", "committed_s", "waiting_s", "spent_s")
         )
     else:

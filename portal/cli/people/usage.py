@@ -13,6 +13,7 @@ from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.output import print_json, print_table
 from portal.cli.session import AsJson
+from scheduler.states import hours_words
 
 _PATH = "/finance/reports/use-and-waste/"
 _SECONDS = ("held", "work", "idle", "unread", "around", "reserved_idle")
@@ -96,6 +97,6 @@ def _folded(rows: list[dict[str, Any]], by: Span) -> dict[str, dict[str, Any]]:
 
 
 def _cells(key: str, row: dict[str, Any], currency: str) -> list[object]:
-    hours = [f"{row[f'{name}_gpu_seconds'] / 3600:.1f} h" for name in _SECONDS]
+    hours = [f"{hours_words(row[f'{name}_gpu_seconds'])} h" for name in _SECONDS]
     amounts = [f"{Decimal(row[name]):.2f} {currency}" for name in _AMOUNTS]
     return [key, *hours, *amounts, row["cost_is"]]

@@ -11,6 +11,7 @@ from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson, because
+from scheduler.states import amount_words
 
 app = typer.Typer(
     help="List your requests for quota; ask for more, look at one, decide on one.",
@@ -47,7 +48,7 @@ def _cells(one: dict[str, Any]) -> list[object]:
         one["id"],
         one["state"].replace("_", " "),
         one["kind"],
-        one["amount"],
+        amount_words(one["kind"], one["amount"]),
         one["owner"],
         one["asked_by"],
         ago(one["created_at"]),
@@ -108,6 +109,12 @@ def submit(number: Number, version: Seen = None, as_json: AsJson = False) -> Non
     _change(number, "submit", version, {}, as_json)
 
 
+def _or_over(figure: object) -> str:
+    """What is left is never less than nothing: `-3.89` is `3.89 over`."""
+    text = str(figure)
+    return f"{text[1:]} over" if text.startswith("-") else text
+
+
 @app.command()
 def whatif(number: Number, as_json: AsJson = False) -> None:
     """What it would cost, leave of the budget, and do to others; ask again until it is done."""
@@ -134,7 +141,8 @@ def whatif(number: Number, as_json: AsJson = False) -> None:
     rows |= {
         f"nine of ten of {team['name']} wait at most, s": team["p90_s"] for team in answer["teams"]
     }
-    print_table(heads, [[name, *cells] for name, cells in rows.items() if cells], "")
+    cells = [[name, *map(_or_over, found)] for name, found in rows.items() if found]
+    print_table(heads, cells, "")
     if booking.get("clash"):
         print_line(booking["clash"])
     for note in answer["notes"]:
@@ -152,7 +160,7 @@ def show(number: Number, as_json: AsJson = False) -> None:
     _say(found)
     print_line(found["justification"])
     for one in found["decisions"]:
-        amount = f" {one['amount']}" if one["amount"] else ""
+        amount = f" {amount_words(found['kind'], one['amount'])}" if one["amount"] else ""
         print_line(f"  {one['step']}: {one['outcome']}{amount} by {one['decided_by']}")
         if one["comment"]:
             print_line(f"    {one['comment']}")
@@ -265,5 +273,5 @@ def _told(found: dict[str, Any], as_json: bool) -> None:
 def _say(found: dict[str, Any]) -> None:
     words = found["state"].replace("_", " ")
     whose = f", assigned to {found['assigned_to']}" if found["assigned_to"] else ""
-    what = f"{found['amount']} {found['kind']} for {found['owner']}"
+    what = f"{amount_words(found['kind'], found['amount'])} {found['kind']} for {found['owner']}"
     print_line(f"REQ-{found['id']} (version {found['version']}): {what}, {words}{whose}")

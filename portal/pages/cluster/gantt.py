@@ -63,7 +63,7 @@ class _Pen:
         self.x = cache(scale.x)
         self.node, self.job = links_to("nodes:detail"), links_to("jobs:detail")
         zone = timezone.get_current_timezone()
-        self.clock = cache(lambda at: f"{at.astimezone(zone):%d %b %H:%M}")
+        self.clock = cache(lambda at: f"{at.astimezone(zone):%-d %b %H:%M}")
         self.until = cache(lambda at: f"{self.clock(at)} {zone_word(at.astimezone(zone))}")
 
 
@@ -202,7 +202,7 @@ def ticks(scale: Scale, bottom: int, now: datetime) -> Iterator[SafeString]:
         # Clocks may leave an hour out; the next line stands at the same place.
         if x > LABEL + 8 and at.astimezone(UTC).astimezone(at.tzinfo).hour == at.hour:
             is_midnight = (at.hour, at.minute) == (0, 0)
-            words = f"{at:%a %d %b}" if days or is_midnight else f"{at:%H:%M}"
+            words = f"{at:%a %-d %b}" if days or is_midnight else f"{at:%H:%M}"
             is_covered = scale.start <= now < scale.end and abs(x - scale.x(now)) < OF_NOW
             words = words if x < WIDTH - EDGE and not is_covered else ""
             yield format_html(

@@ -17,7 +17,7 @@ from scheduler.services.composing.allowing import refuse_outside
 from scheduler.services.submitting.quotes import Quote
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.spec.schema import MAX_GPUS_PER_NODE
-from scheduler.spec.units import format_duration
+from scheduler.states import whole_span
 
 MOST_MODELS = 3
 _SHORTEST_S = 600
@@ -67,7 +67,7 @@ def _changes(spec: JobSpec, models: Iterable[str]) -> Iterator[tuple[str, str, d
         half = spec.time_limit // 2
         short = min(spec.min_runtime, half)
         changes = {"time_limit": half, "min_runtime": short}
-        yield f"limit:{half}", f"at most {format_duration(half)}", changes
+        yield f"limit:{half}", f"at most {whole_span(half)}", changes
     if cards and not spec.gpu_models:
         others = [one for one in ("", *models) if one != spec.gpu_model]
         for model in others[:MOST_MODELS]:

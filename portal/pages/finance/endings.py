@@ -16,6 +16,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide
 from portal.pages.finance.prices import show_prices
 from portal.pages.signing.again import asks_password
+from scheduler.states import moment_words
 
 
 @page("POST", back="finance:prices")
@@ -44,7 +45,7 @@ def end_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     def done() -> str:
         if act == "approve":
             held = approve_end(actor=viewer, ending=ending)
-            return f"It ends on {held.ends_at:%Y-%m-%d %H:%M} UTC. {held.outcome}"
+            return f"It ends on {moment_words(held.ends_at)}. {held.outcome}"
         decline_end(actor=viewer, ending=ending)
         return "The end is declined; nothing changes."
 
@@ -60,7 +61,7 @@ def _propose(request: HttpRequest, **what: Any) -> HttpResponseBase:
         until = form.cleaned_data["valid_until"]
         ending = propose_end(actor=viewer, valid_until=until, **what)
         if ending.decision == RateDecision.APPROVED:
-            return f"It ends on {ending.ends_at:%Y-%m-%d %H:%M} UTC. {ending.outcome}"
+            return f"It ends on {moment_words(ending.ends_at)}. {ending.outcome}"
         return f"The end is proposed; another person has to approve it. {ending.outcome}"
 
     return decide(request, done, show_prices, "finance:prices")

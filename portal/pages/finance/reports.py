@@ -19,7 +19,14 @@ from portal.reports.books import files
 from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.books.cells import exact_text, shown
 from portal.reports.books.figures import report_figure
-from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
+from portal.reports.books.opened import (
+    PAGE_ROWS,
+    check_words,
+    decimals_of,
+    page_columns,
+    page_of,
+    shown_rows,
+)
 from portal.reports.books.pivots import figures_of, groups_of, pivoted
 from portal.reports.books.sending import MOST_SENT, kept_instead, send_file
 from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
@@ -101,7 +108,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "report": found,
         "ask": wish.ask,
         "sheet": sheet,
-        "checks": [(check.holds, check_words(check)) for check in sheet.checks],
+        "checks": [(check.holds, check_words(check, found.columns)) for check in sheet.checks],
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "formats": _FORMAT_WORDS,
@@ -128,11 +135,15 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
     """A page of rows, its foot, its picture and the place to go on from."""
     rows, following = page_of(sheet, wish.after)
     columns, left_out, details = page_columns(found, sheet, is_all=wish.has_details)
+    decimals = decimals_of(found, columns, rows, sheet.totals)
     sums = [(column, sum_under(column, sheet.totals)) for column in columns]
-    foot = [(c, "" if it is None else shown(c, it), exact_text(it)) for c, it in sums]
+    foot = [
+        (c, "" if it is None else shown(c, it, decimals.get(c.name)), exact_text(it))
+        for c, it in sums
+    ]
     return {
         "columns": [(column, _sort_of(found, wish.ask, column.name)) for column in columns],
-        "rows": list(shown_rows(found, columns, wish.ask, rows)),
+        "rows": list(shown_rows(found, columns, wish.ask, rows, decimals)),
         "foot": foot if sheet.totals else (),
         "left_out": left_out,
         "details": details,

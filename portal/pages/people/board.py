@@ -17,7 +17,7 @@ from portal.pages.listing.leaves import leaf_of
 from scheduler.money import from_steps
 from scheduler.selectors.idling.teams import reclaimed_in
 from scheduler.selectors.sharing.board import BurnDown, team_board
-from scheduler.states import LIVE_JOB_STATES, JobState
+from scheduler.states import LIVE_JOB_STATES, JobState, hour_places, is_endless
 
 WIDTH, HEIGHT = 600, 120
 # What lies farther back or ahead is not drawn.
@@ -27,7 +27,10 @@ _S_PER_HOUR = 3600
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A burn-down as lines in a box of WIDTH x HEIGHT, and its figures in hours or money."""
+    """A burn-down as lines in a box of WIDTH x HEIGHT, and its figures in hours or money.
+
+    `over`: what is used and committed beyond the limit, 0 for nothing.
+    """
 
     of: BurnDown
     begin: datetime
@@ -37,6 +40,8 @@ class Drawn:
     now_x: str
     limit: Decimal
     left: Decimal
+    over: Decimal
+    is_endless: bool
     at_end: Decimal
     unit: str
     places: str
@@ -102,9 +107,11 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
         now_x=f"{x(now):.1f}",
         limit=_amount(one, budget.limit),
         left=_amount(one, max(0, left)),
+        over=_amount(one, max(0, one.standing.used + one.standing.kept - budget.limit)),
+        is_endless=is_endless(budget.valid_until, now),
         at_end=_amount(one, max(0, at_end)),
         unit=budget.currency if budget.is_money else "GPU-hours",
-        places="2g" if budget.is_money else "1g",
+        places="2g" if budget.is_money else f"{hour_places([left, budget.limit])}g",
         rows=tuple((day, _amount(one, rest)) for day, rest in one.left[-14:]),
     )
 

@@ -14,6 +14,7 @@ from accounts.services import delegate, end_delegation, require_lender
 from portal.forms.people import DelegationForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
+from scheduler.states import moment_words
 
 _FIELDS = {"starts_at": "first_day", "ends_at": "last_day"}
 
@@ -27,9 +28,7 @@ def delegation_list(request: HttpRequest) -> HttpResponseBase:
         made = _made(viewer, form)
         if made is not None:
             who = made.deputy.get_full_name()
-            messages.success(
-                request, f"{who} acts for you until {made.ends_at:%Y-%m-%d %H:%M} UTC."
-            )
+            messages.success(request, f"{who} acts for you until {moment_words(made.ends_at)}.")
             return redirect("delegations:list")
     rows = leaf_of(request, delegations_of(viewer), "page").made(
         lambda row: (row, row.ended_early_at is None and row.ends_at > now, row.starts_at <= now)

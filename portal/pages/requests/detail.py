@@ -26,6 +26,7 @@ from portal.pages.access import page, viewer_of
 from portal.templatetags.moments import absolute
 from scheduler.models import QuotaRequest, RequestVersion
 from scheduler.selectors import requesting as select
+from scheduler.services.requesting.amounts import FIELD_OF
 from scheduler.services.requesting.assigning import may_assign, people_to_assign
 from scheduler.services.requesting.deciding import decide_request, offer_of
 from scheduler.services.requesting.foreseeing.standing import Standing, standing_of
@@ -38,6 +39,7 @@ from scheduler.states import (
     REVIEW_STATES,
     RequestKind,
     RequestState,
+    amount_words,
 )
 
 _GRANTED = frozenset({RequestState.APPROVED, RequestState.PARTLY_APPROVED})
@@ -79,11 +81,15 @@ def show(
         row = decisions[-1].whatif or row
     context = {
         "asked": asked,
-        "changes": [(version, _changes(before, version)) for before, version in pairwise(versions)],
+        "changes": [
+            (version, _changes(found.kind, before, version))
+            for before, version in pairwise(versions)
+        ],
         "what": KIND_WORDS[found.kind],  # type: ignore[index]
         "state_words": REQUEST_WORDS[found.state],  # type: ignore[index]
         "events": _until(found.events.all(), had_part_until),
         "whatif": row,
+        "from_to": "",
         "table": _table(row.answer) if row is not None and row.answer else None,
         "standing": None if is_past else _standing_of(found, now),
         "may_decide": may_decide,
@@ -105,6 +111,8 @@ def show(
         "is_booking": found.kind == RequestKind.RESERVATION,
         "now": now,
     }
+    if context["is_open"]:
+        context["from_to"] = _from_to(found, asked, context["standing"])
     is_part = request.GET.get("part") == "whatif"
     template = "requests/_whatif.html" if is_part else "requests/detail.html"
     return render(request, template, {"req": found, **context, **extra}, status=status)
@@ -137,6 +145,19 @@ def _standing_of(found: QuotaRequest, now: datetime) -> Standing:
     return standing_of(found.project or found.team, now=now, used_gpu_s=used)
 
 
+def _from_to(found: QuotaRequest, asked: RequestVersion, standing: Standing | None) -> str:
+    """`from 8 to 16`: the limit it adds to as it is, and with it; nothing where there is none."""
+    field = FIELD_OF.get(RequestKind(found.kind))
+    if field is None or standing is None:
+        return ""
+    for row in standing.rows:
+        scope = (row.quota.pool_id, row.quota.gpu_model, row.is_team)
+        now = getattr(row.limits, field)
+        if scope == (found.pool_id, found.gpu_model, found.project_id is None) and now is not None:
+            return f"from {now:,} to {now + asked.amount:,}"
+    return ""
+
+
 def _wish_form(found: QuotaRequest, asked: RequestVersion) -> WishForm:
     between = hours_between if found.kind == RequestKind.RESERVATION else days_between
     times = between(asked.valid_from, asked.valid_until)
@@ -163,7 +184,7 @@ def _may_decide(viewer: Any, found: QuotaRequest) -> tuple[bool, str]:
     return True, ""
 
 
-def _changes(before: RequestVersion, after: RequestVersion) -> list[Change]:
+def _changes(kind: str, before: RequestVersion, after: RequestVersion) -> list[Change]:
     labels = {
         "amount": "How many",
         "valid_from": "From",
@@ -171,13 +192,15 @@ def _changes(before: RequestVersion, after: RequestVersion) -> list[Change]:
         "justification": "What it is for",
     }
     return [
-        Change(label, _shown(getattr(before, name)), _shown(getattr(after, name)))
+        Change(label, _shown(kind, getattr(before, name)), _shown(kind, getattr(after, name)))
         for name, label in labels.items()
         if getattr(before, name) != getattr(after, name)
     ]
 
 
-def _shown(value: object) -> object:
+def _shown(kind: str, value: object) -> object:
+    if isinstance(value, int):
+        return amount_words(kind, value)
     return absolute(value) if isinstance(value, datetime) else value
 
 

@@ -31,6 +31,7 @@ from scheduler.selectors.books.catalogue import open_report, report_named
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.saved.scopes import Scope
+from scheduler.states import hour_places
 
 SLUG = "use-and-waste"
 FORMATS = ("", "html", "csv")
@@ -77,6 +78,12 @@ def waste_overview(request: HttpRequest) -> HttpResponseBase:
     context = {
         "parts": parts[::-1],
         "totals": sheet.totals,
+        "places": hour_places(
+            figure
+            for sums in (sheet.totals, *(part.sums for part in parts))
+            for name, figure in sums.items()
+            if name.endswith("gpu_seconds")
+        ),
         "most": max((part.sums["held_gpu_seconds"] for part in parts), default=0),
         "by": by,
         "by_word": SPANS[by],
@@ -85,7 +92,7 @@ def waste_overview(request: HttpRequest) -> HttpResponseBase:
         "currency": sheet.currency or load_conf().currency,
         "what_is_idle": next(iter(sheet.remarks), ""),
         "remarks": sheet.remarks[1:],
-        "checks": [(check.holds, check_words(check)) for check in sheet.checks],
+        "checks": [(check.holds, check_words(check, report.columns)) for check in sheet.checks],
         "whose": _whose(viewer),
         "report_url": _report_url(SLUG, period, scope, by=by),
         "attempts_url": _report_url("idle-waste", period, scope),

@@ -7,9 +7,11 @@ from decimal import Decimal
 
 from portal.templatetags import measures
 from portal.templatetags.measures import price_text, shortest
+from portal.templatetags.moments import MOMENT
 from portal.templatetags.wording import action_words, words
 from scheduler.ledger.rating import is_recovery
 from scheduler.selectors.books.frame import Cell, Column, Form
+from scheduler.states import day_words
 
 # Columns whose texts are the code's own words.
 _WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what", "subject"})
@@ -33,22 +35,36 @@ def json_cell(cell: Cell) -> str | int | None:
     return cell if cell is None or isinstance(cell, int) else exact_text(cell)
 
 
-def shown(column: Column, cell: Cell) -> str:
-    """As a page shows it: amounts to two places, seconds as hours."""
+def is_hours(column: Column) -> bool:
+    """Whether a page shows it as hours."""
+    is_titled = column.title.endswith(" h") or "GPU-h" in column.title
+    return column.form is Form.HOURS or (column.form is Form.SECONDS and is_titled)
+
+
+def seconds_of(cell: Cell) -> int | Decimal | None:
+    """What stands in a column that a page shows as hours."""
+    if isinstance(cell, Decimal):
+        return cell * 3600
+    return cell if isinstance(cell, int) else None
+
+
+def shown(column: Column, cell: Cell, places: int | None = None) -> str:
+    """As a page shows it: amounts to two places, seconds as hours of so many places, days and
+    moments in words, moments in UTC."""
     if cell is None or cell == "":
         return "—"
+    if is_hours(column):
+        return measures.gpu_hours(seconds_of(cell), places)
     if isinstance(cell, Decimal):
         if column.form is Form.PRICE:
             return price_text(cell)
         return two_places(cell) + (" %" if column.form is Form.PERCENT else "")
     if column.form is Form.SECONDS and isinstance(cell, int):
-        return (
-            measures.gpu_hours(cell)
-            if column.title.endswith(" h") or "GPU-h" in column.title
-            else f"{cell:,}"
-        )
+        return f"{cell:,}"
     if isinstance(cell, datetime):
-        return cell.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+        return f"{cell.astimezone(UTC):{MOMENT}}"
+    if isinstance(cell, date):
+        return day_words(cell)
     return short_text(column.name, exact_text(cell)) if isinstance(cell, str) else exact_text(cell)
 
 

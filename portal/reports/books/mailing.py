@@ -66,7 +66,7 @@ def _send(due: Due, now: datetime) -> None:
         "report": report,
         "due": due,
         "sheet": sheet,
-        "checks": [check_words(check) for check in sheet.checks],
+        "checks": [check_words(check, report.columns) for check in sheet.checks],
         "link": f"{settings.PUBLIC_URL}{place}?{query}",
         "is_attached": bool(blocks),
         "schedules": settings.PUBLIC_URL + reverse("finance:schedules"),

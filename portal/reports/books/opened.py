@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -10,11 +10,14 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.reports.books.cells import exact_text, shown, two_places
+from portal.reports.books.cells import exact_text, is_hours, seconds_of, shown, two_places
+from portal.templatetags.measures import gpu_hours
 from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Form, Report, Row, Sheet
+from scheduler.states import hour_places
 
 PAGE_ROWS = 100
 _MOST_LOOKED_AT = 5_000
+_SECONDS = "GPU-s"
 _NEEDED = frozenset({"attempt", "sku", "rate", "day"})
 
 
@@ -71,17 +74,34 @@ def _led(columns: list[Column]) -> list[Column]:
     return [*rest[:first], *lead, *rest[first:]] if lead else columns
 
 
+def decimals_of(
+    report: Report, columns: Iterable[Column], rows: Sequence[Row], totals: Mapping[str, Cell]
+) -> dict[str, int]:
+    """The decimals of each column of hours: the same in all its rows and in its sum."""
+    places = {column.name: place for place, column in enumerate(report.columns)}
+    found = {}
+    for column in columns:
+        if is_hours(column):
+            cells = [totals.get(column.name), *(row.cells[places[column.name]] for row in rows)]
+            found[column.name] = hour_places(seconds_of(cell) for cell in cells)
+    return found
+
+
 def shown_rows(
-    report: Report, columns: Iterable[Column], ask: Ask, rows: Iterable[Row]
+    report: Report,
+    columns: Iterable[Column],
+    ask: Ask,
+    rows: Iterable[Row],
+    decimals: Mapping[str, int],
 ) -> Iterator[list[ShownCell]]:
-    """Cells of these columns, with links to what is behind them."""
+    """Cells of these columns, with links to what is behind them; `decimals` as `decimals_of`."""
     places = {column.name: place for place, column in enumerate(report.columns)}
     visible = [(places[column.name], column) for column in columns]
     for row in rows:
         yield [
             ShownCell(
                 column,
-                shown(column, row.cells[place]),
+                shown(column, row.cells[place], decimals.get(column.name)),
                 exact_text(row.cells[place]),
                 _link(column, ask, row, places),
             )
@@ -121,20 +141,25 @@ def address(slug: str, parameters: Mapping[str, str]) -> str:
     return f"{reverse('finance:report', kwargs={'slug': slug})}?{urlencode(parameters)}"
 
 
-def check_words(check: Check) -> str:
-    """`equals ledger: 12,345.67 EUR`, or what it is beside what it should be."""
-    left, right = (_figure(each, check.unit) for each in (check.left, check.right))
+def check_words(check: Check, columns: Iterable[Column] = ()) -> str:
+    """`equals ledger: 12,345.67 EUR`, or what it is beside what it should be; in hours where these
+    columns, those of the table above it, are."""
+    words, unit = check.words, check.unit
+    if unit == _SECONDS:
+        unit = "GPU-hours" if any(map(is_hours, columns)) else "GPU-seconds"
+        words = words.replace("GPU-seconds", unit)
+    left, right = (_figure(each, unit) for each in (check.left, check.right))
     if check.holds:
-        return (
-            f"{check.words}: {left}"
-            if check.left == check.right
-            else f"{check.words}: {left} of {right}"
-        )
+        return f"{words}: {left}" if check.left == check.right else f"{words}: {left} of {right}"
+    # What is wrong may be a second: to the last digit.
     left, right = exact_text(check.left), exact_text(check.right)
-    return f"{check.words}: NO, {left} against {right} {check.unit}"
+    unit = "GPU-seconds" if unit == "GPU-hours" else unit
+    return f"{words}: NO, {left} against {right} {unit}"
 
 
 def _figure(value: object, unit: str) -> str:
+    if unit == "GPU-hours":
+        return f"{gpu_hours(value)} {unit}"
     if isinstance(value, int):
         return f"{value:,} {unit}".strip()
     return f"{two_places(value)} {unit}".strip() if isinstance(value, Decimal) else str(value)

@@ -9,7 +9,6 @@ import numpy as np
 
 from scheduler.engine.asking.pricing import paid_price
 from scheduler.engine.cycle import Known, plan_cycle
-from scheduler.engine.explaining.words import span_words
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import (
@@ -22,6 +21,7 @@ from scheduler.engine.snapshot import (
     Snapshot,
     ints,
 )
+from scheduler.states import span_words
 
 HOUR_S = 3600
 NICE_LIMITS_S = tuple(

@@ -13,6 +13,7 @@ from scheduler.engine.gang import can_start, has_room
 from scheduler.engine.placement import has_nodes
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.snapshot import NONE, flags
+from scheduler.states import rough_span
 
 
 def find_maintenance(case: Case) -> Finding | None:
@@ -100,7 +101,7 @@ def _crossing(case: Case, first: Kept) -> Finding | None:
     beside = [one for one in kept if one.from_s < first.from_s and not one.is_promise]
     beside = [one for one in beside if not one.serves(case.request)]
     would_fit = limit_s > 0 and can_start(board, case.request, beside)
-    remedy = f"; with a limit of {_duration(limit_s)} it could start now" if would_fit else ""
+    remedy = f"; with a limit of {rough_span(limit_s)} it could start now" if would_fit else ""
     facts = {
         **name_words(board, case.request),
         "begin": _moment(first.from_s),
@@ -147,12 +148,3 @@ def _is_open(case: Case, met: Sequence[Kept], *, fits_now: bool) -> bool:
 def _moment(at_s: float) -> str:
     """Such as "2026-11-27 18:00 UTC"."""
     return str(np.datetime64(int(at_s), "s")).replace("T", " ")[:16] + " UTC"
-
-
-def _duration(seconds: int) -> str:
-    """Such as "3 h", "2 h 40 min" or "50 s"; never more than that."""
-    hours, minutes = seconds // 3600, seconds % 3600 // 60
-    if not seconds // 60:
-        return f"{seconds} s"
-    words = [f"{hours} h"] * (hours > 0) + [f"{minutes} min"] * (minutes > 0)
-    return " ".join(words)

@@ -10,7 +10,6 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.verdicts import rule_out
-from scheduler.engine.explaining.words import span_words
 from scheduler.engine.ordering import is_overdue, order_waiting, orders_of
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Order, Policy
@@ -18,6 +17,7 @@ from scheduler.engine.sharing.fairshare import Shares
 from scheduler.engine.sharing.tree import sharers_of
 from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, classes_of, flags, ints
 from scheduler.engine.worth import gpus_of, lengths_of
+from scheduler.states import rough_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _factors(
             "age",
             first.queued_at_s,
             second.queued_at_s,
-            f"It was submitted {span_words(waited_s)} earlier.",
+            f"It was submitted {rough_span(abs(waited_s))} earlier.",
         )
     )
     return factors

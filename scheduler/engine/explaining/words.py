@@ -81,13 +81,3 @@ def model_words(board: Board, request: Request) -> str:
 def size_words(mib: int) -> str:
     """Such as "512 GiB", below one GiB such as "512 MiB"."""
     return f"{mib / 1024:.4g} GiB" if mib >= 1024 else f"{mib} MiB"
-
-
-def span_words(seconds: float) -> str:
-    """Such as "2 h 5 min", "6 h" or "40 s"."""
-    whole = int(abs(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    words = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes)
-    return " ".join(words)

@@ -19,14 +19,7 @@ from scheduler.services.finishing.limits import tell_near_limits
 from scheduler.services.finishing.telling import tell_at_risk
 from scheduler.services.submitting.quotes import Estimate, Quote, Remedy
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
-from scheduler.spec.units import format_duration
-from scheduler.states import (
-    WAITING_JOB_STATES,
-    Finish,
-    Outlook,
-    Tier,
-    foresee_finish,
-)
+from scheduler.states import WAITING_JOB_STATES, Finish, Outlook, Tier, foresee_finish, whole_span
 
 LATE = (Outlook.UNLIKELY, Outlook.IMPOSSIBLE)
 # Each change that is tried decides one cycle, as a quote does.
@@ -122,7 +115,7 @@ def remedies_of(
 
 def _changes(actor: User, spec: JobSpec, quote: Quote) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for limit_s in _shorter(spec, quote):
-        limit = format_duration(limit_s)
+        limit = whole_span(limit_s)
         changes = {"time_limit": limit_s, "min_runtime": min(spec.min_runtime, limit_s)}
         yield f"limit:{limit_s}", f"a time limit of {limit}", changes
     pools = pool_summaries(actor)

@@ -53,7 +53,7 @@ class Command(BaseCommand):
                     f"  finished by {moment_words(finish.finish_by)}: {finish.sentence}"
                 )
             if job.wait_checked_at:
-                self.stdout.write(f"  as of {job.wait_checked_at:%Y-%m-%d %H:%M:%S} UTC")
+                self.stdout.write(f"  as of {moment_words(job.wait_checked_at)}")
             if options["options"]:
                 self._options(job)
         elif job.state in FINAL_JOB_STATES:
@@ -84,7 +84,7 @@ class Command(BaseCommand):
 
 
 def _clock(epoch_s: int) -> str:
-    return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M} UTC"
+    return moment_words(datetime.fromtimestamp(epoch_s, UTC))
 
 
 def _tier(number: int) -> str:

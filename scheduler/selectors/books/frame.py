@@ -10,6 +10,7 @@ from enum import Flag, StrEnum, auto
 
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.selectors.books.scope import Scope
+from scheduler.states import day_words
 
 Cell = str | int | Decimal | date | datetime | None
 Cells = tuple[Cell, ...]
@@ -151,10 +152,21 @@ class Ask:
 
     @property
     def span_words(self) -> str:
-        """The month, or the days, as a title says it."""
+        """The month, or the days, as the name of a file says it."""
         if not self.has_days:
             return self.period
         return f"{self.since or self.period} to {self.until or self.period}"
+
+    @property
+    def title_words(self) -> str:
+        """The same as a title says it."""
+        if not self.has_days:
+            return self.period
+        first, last = (
+            day_words(date.fromisoformat(day)) if day else self.period
+            for day in (self.since, self.until)
+        )
+        return f"{first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import Job, OutputFile
+from scheduler.states import day_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def get_output(viewer: User, job: Job, number: int) -> OutputFile:
     if found is None:
         raise NotFound("This job has no such file.")
     if found.pruned_at is not None:
-        raise Conflict(f"It was pruned on {found.pruned_at:%Y-%m-%d}.", code="output_pruned")
+        raise Conflict(f"It was pruned on {day_words(found.pruned_at)}.", code="output_pruned")
     if found.completed_at is None:
         reason = found.problem or "it has not arrived completely"
         raise Conflict(f"It is not kept: {reason}.", code="output_missing")

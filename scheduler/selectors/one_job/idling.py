@@ -21,6 +21,7 @@ from scheduler.states import (
     JobState,
     idle_evidence,
     idle_rule_name,
+    moment_words,
 )
 
 _MOMENTS = ("warned_at", "idle_since", "act_at", "kept_until")
@@ -88,7 +89,7 @@ class IdleStanding:
         if not self.warned:
             assert self.kept is not None
             kept = self.kept
-            return f"{kept.who} needs it until {kept.until:%Y-%m-%d %H:%M} UTC: {kept.reason}"
+            return f"{kept.who} needs it until {moment_words(kept.until)}: {kept.reason}"
         first = self.warned[0]
         then = "" if first.act_at is None else f"; {first.done} at {first.act_at:%H:%M} UTC"
         return f"Its GPUs do little: {first.evidence}{then}, by {first.rule}."

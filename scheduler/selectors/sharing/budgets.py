@@ -27,6 +27,7 @@ from scheduler.selectors.sharing.reckoning import (
     with_holds,
     with_true_ups,
 )
+from scheduler.states import is_endless
 
 _S_PER_HOUR = 3600
 # Of more budgets in force than this the last ones are shown without a forecast: it adds up entries.
@@ -59,13 +60,14 @@ class BudgetView:
 
     @property
     def figures(self) -> dict[str, Decimal]:
-        """Limit, used, kept, what is left and where it leads, as hours or amounts."""
+        """Limit, used, kept, what is left or beyond it, and where it leads, as hours or amounts."""
         named = {
             "limit": self.budget.limit,
             "used": self.standing.used,
             "kept": self.standing.kept,
             "waiting": self.standing.waiting,
             "left": self.left,
+            "over": max(0, self.standing.used + self.standing.kept - self.budget.limit),
             "carried": self.budget.carried,
             "granted": self.budget.granted,
             "low": self.foresight.low if self.foresight else 0,
@@ -82,6 +84,11 @@ class BudgetView:
     def left(self) -> int:
         """What may still be committed, in its own measure."""
         return max(0, self.budget.limit - self.budget.committed - self.budget.spent)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether its end stands for none; nothing is foreseen at it."""
+        return is_endless(self.budget.valid_until, self.budget.valid_from)
 
     @property
     def out_on(self) -> date | None:

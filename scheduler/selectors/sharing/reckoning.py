@@ -19,6 +19,7 @@ from scheduler.models import Account, Budget, BudgetHold, BudgetTrueUp, CommitsA
 from scheduler.money import STEPS, from_steps, steps_per_s
 from scheduler.selectors.sharing.reach import projects_below
 from scheduler.selectors.sharing.use import counted_upto, parts_of_use
+from scheduler.states import hours_words
 
 # What the same weekday of the last four weeks took tells what it will take.
 LOOK_BACK = timedelta(days=28)
@@ -244,7 +245,7 @@ def said_of(budget: Budget, last: TrueUp | None) -> list[str]:
         return []
     found = [
         f"no price for {flavour} ({kind.replace('-', ' ')}) since {day}: "
-        f"{seconds / 3600:.1f} GPU-hours are in no amount. Propose a price from then on."
+        f"{hours_words(seconds)} GPU-hours are in no amount. Propose a price from then on."
         for flavour, kind, day, seconds in last.unpriced
     ]
     over = budget.spent + budget.committed - budget.limit
@@ -262,4 +263,4 @@ def figure_of(budget: Budget, figure: int) -> str:
     """A figure in a budget's measure as people read it."""
     if budget.is_money:
         return f"{from_steps(figure):.2f} {budget.currency}"
-    return f"{figure / 3600:.1f} GPU-hours"
+    return f"{hours_words(figure)} GPU-hours"

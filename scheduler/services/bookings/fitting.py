@@ -12,7 +12,7 @@ from accounts.models import User
 from scheduler.models import Booking, Device, MaintenanceWindow, Node, Pool
 from scheduler.selectors.calendar.bookings import visible_bookings
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.states import NodeState
+from scheduler.states import NodeState, span_of
 
 _SHOWN = 3
 # From when until when, and how many GPUs.
@@ -182,4 +182,4 @@ def named_booking(booking: Booking, owner: str | None) -> str:
 
 
 def _span(one: Booking | MaintenanceWindow) -> str:
-    return f"{one.from_at:%Y-%m-%d %H:%M} to {one.until_at:%Y-%m-%d %H:%M} UTC"
+    return span_of(one.from_at, one.until_at)

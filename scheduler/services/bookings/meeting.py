@@ -13,6 +13,7 @@ from accounts.services.audit import record
 from scheduler.models import Booking, MaintenanceWindow, OutboundMail
 from scheduler.services.bookings.fitting import Wanted, find_nodes, named_booking, open_bookings
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.states import span_of
 
 _NAMED = 3
 
@@ -87,9 +88,9 @@ def _tell(window: MaintenanceWindow, hurt: Collection[Booking], now: datetime) -
             subject=f"maintenance during booking {booking.name or booking.pk}",
             text=(
                 f"Maintenance of pool {window.pool.name}{why} is planned from "
-                f"{window.from_at:%Y-%m-%d %H:%M} to {window.until_at:%Y-%m-%d %H:%M} UTC.\n"
+                f"{span_of(window.from_at, window.until_at)}.\n"
                 f"There are no other nodes then for booking {booking.name or booking.pk}, "
-                f"{booking.from_at:%Y-%m-%d %H:%M} to {booking.until_at:%Y-%m-%d %H:%M} UTC: "
+                f"{span_of(booking.from_at, booking.until_at)}: "
                 "none of its jobs starts where one would still run then.\nMove the booking, or "
                 f"ask the operators for another time.\n\n{settings.PUBLIC_URL}/bookings/\n"
             ),

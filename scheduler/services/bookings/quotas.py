@@ -15,6 +15,7 @@ from scheduler.selectors.sharing.promised.granted import limits_over
 from scheduler.services.bookings.fitting import Taken, most_at_once, open_bookings
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.tree import ROOT_KEY, keys_of, name_of
+from scheduler.states import moment_words
 
 
 def lock_pool(owner: Project | Team, pool_id: int) -> Pool:
@@ -59,7 +60,7 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking, *, now: datetim
             if not gpus or gpus + before <= (most := maxima[quota.pk]):
                 continue
             also = f" beside {before} booked then" if before else ""
-            when = "then" if begin == since else f"from {begin:%Y-%m-%d %H:%M} UTC"
+            when = "then" if begin == since else f"from {moment_words(begin)}"
             is_own = owner in (quota.account.project, quota.account.team)
             when += "" if is_own else ", with all below it"
             raise Invalid(

@@ -24,6 +24,7 @@ from scheduler.models import LedgerEntry, LedgerHead, Period, PeriodClose, Usage
 from scheduler.selectors.books.chain.chained import chain_of, entries_named
 from scheduler.services.books.reading import PAGE
 from scheduler.services.books.sealing import check_seals
+from scheduler.states import moment_words
 
 # Events that say where the chain ended when they were written; the audit seals them.
 ANCHORS = ("period.close", "ledger.anchor")
@@ -111,7 +112,7 @@ def noted_heads() -> dict[int, list[tuple[str, str]]]:
     for pk, at, after in events.values_list("pk", "at", "after").iterator(PAGE):
         head = json.loads(after or "{}")
         if head.get("head_number"):
-            words = f"audit event {pk} of {at:%Y-%m-%d %H:%M} UTC"
+            words = f"audit event {pk} of {moment_words(at)}"
             found.setdefault(head["head_number"], []).append((head["head_hash"], words))
     return found
 

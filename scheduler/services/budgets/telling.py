@@ -16,7 +16,7 @@ from accounts.permissions import people_who_can
 from scheduler.models import Budget, BudgetAlert
 from scheduler.selectors.sharing.reckoning import figure_of
 from scheduler.services.inbox.telling import News, tell
-from scheduler.states import NoticeKind
+from scheduler.states import NoticeKind, until_words
 
 _AT_ONCE = 50
 
@@ -79,7 +79,7 @@ def _words(alert: BudgetAlert) -> tuple[str, str, str]:
     reached = alert.get_threshold_display()
     used, limit = figure_of(budget, alert.used), figure_of(budget, budget.limit)
     text = (
-        f"{used} of {limit} are used; it holds until {budget.valid_until:%Y-%m-%d}. "
+        f"{used} of {limit} are used; it holds {until_words(budget.valid_until, alert.at)}. "
         f"What it does: {budget.get_enforcement_display()}."
     )
     return f"Budget of {whose}: {reached}", text, page

@@ -22,7 +22,7 @@ from scheduler.services.submitting.columns import finish_columns
 from scheduler.services.submitting.in_time import refuse_unfinishable
 from scheduler.spec import JobSpec, SpecInvalid
 from scheduler.spec.values import format_moment
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, FinishPolicy, moment_words
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, FinishPolicy, stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def finish_words(job: Job) -> str:
     if job.finish_by is None:
         return "no moment"
     is_kept = job.finish_policy is FinishPolicy.KEEP
-    return f"{moment_words(job.finish_by)}, {'kept' if is_kept else 'cancelled'} when late"
+    return f"{stamp(job.finish_by)}, {'kept' if is_kept else 'cancelled'} when late"
 
 
 def _check(

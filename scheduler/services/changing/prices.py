@@ -45,6 +45,8 @@ from scheduler.states import (
     AttemptState,
     JobState,
     WaitReason,
+    span_words,
+    whole_span,
 )
 
 _FIELD = "max_cost"
@@ -120,9 +122,9 @@ def price_effect(job: Job, *, now: datetime) -> str:
     limit_s = _since(attempt, now) + more_s
     words = f"Its highest price, {_money(steps_of(amount))}, is enough for"
     if limit_s >= job.time_limit_s:
-        return f"{words} the whole time limit of {format_duration(job.time_limit_s)}."
+        return f"{words} the whole time limit of {whole_span(job.time_limit_s)}."
     so_far = f"it has cost {_money(spent)} so far"
-    words += f" {format_duration(max(0, more_s))} from now; {so_far}."
+    words += f" {span_words(more_s)} from now; {so_far}."
     return words + _growth_words(job, attempt, steps_of(amount) - spent, now)
 
 

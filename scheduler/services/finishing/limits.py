@@ -14,8 +14,15 @@ from scheduler.services.inbox.jobs import about
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.inbox.watching import for_watchers
 from scheduler.services.timeline.clock import CLOCK
-from scheduler.spec.units import format_duration
-from scheduler.states import AttemptState, JobState, NoticeKind, Wish, is_wished
+from scheduler.states import (
+    AttemptState,
+    JobState,
+    NoticeKind,
+    Wish,
+    is_wished,
+    span_words,
+    whole_span,
+)
 
 # Per cent of the time, the highest first: who is found at 90 is not told of 80 as well.
 NEAR = (90, 80)
@@ -84,7 +91,7 @@ def _news(attempt: Attempt, now: datetime, *, is_watched: bool = False) -> News 
     if near is None or used_s >= limit_s:
         return None
     is_whole = job.job_set_id is not None and (is_watched or not is_wished(job.notify, Wish.ARRAY))
-    left = format_duration(max(1, int(limit_s - used_s)))
+    left = span_words(max(1, limit_s - used_s))
     # Given more time, it may come near its limit anew.
     once = f"{once}{near}:{limit_s}"
     return News(
@@ -92,8 +99,8 @@ def _news(attempt: Attempt, now: datetime, *, is_watched: bool = False) -> News 
         kind=NoticeKind.JOB_ENDING,
         subject=about(job),
         title=f"{job.name} has used {near} % of {what}",
-        text=f"{how} {format_duration(limit_s)}; {left} are left. {words}",
-        for_others=f"{left[:1].upper()}{left[1:]} are left.",
+        text=f"{how} {whole_span(limit_s)}; {left} are left. {words}",
+        for_others=f"{left} are left.",
         path=f"/jobs/{job.pk}/",
         key=f"{about(job)}:{once}" if is_whole else f"job:{job.pk}:{attempt.number}:{once}",
         asked=True,

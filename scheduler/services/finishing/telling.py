@@ -18,6 +18,7 @@ from scheduler.states import (
     JobState,
     NoticeKind,
     moment_words,
+    stamp,
 )
 
 # Of these somebody may still be told something.
@@ -76,7 +77,7 @@ def _note(
 ) -> None:
     Job.objects.filter(pk__in=[job.pk for job in jobs]).update(told_late=is_over)
     for job in jobs:
-        by = moment_words(job.finish_by) if job.finish_by else ""
+        by = stamp(job.finish_by) if job.finish_by else ""
         record_event(job, kind, now=now, detail={"finish_by": by})
         tell_of_job(job)
     news = ((job, _news(job, texts[job.pk], is_over=is_over)) for job in jobs)

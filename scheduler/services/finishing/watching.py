@@ -30,7 +30,7 @@ from scheduler.states import (
     AttemptState,
     EndReason,
     end_sentence,
-    moment_words,
+    stamp,
 )
 
 # So many with one look; the next second brings the next.
@@ -75,7 +75,7 @@ def _end_waiting(numbers: Sequence[int], now: datetime) -> int:
         alike[job.finish_by, job.time_limit_s].append(job)
     reason = EndReason.FINISH_BY_MISSED
     for (finish_by, limit_s), members in alike.items():
-        by = moment_words(finish_by) if finish_by else ""
+        by = stamp(finish_by) if finish_by else ""
         facts = {"finish_by": by, "limit": format_duration(limit_s)}
         cancel_waiting(members, reason=reason, facts=facts, now=now)
         tell_ended_late(members, end_sentence(reason, facts), now=now)
@@ -101,5 +101,5 @@ def _stop(attempt_id: int, now: datetime) -> bool:
     job = attempt.job
     if job.finish_by is None or job.start_by is None or job.finish_by > now:
         return False
-    said = {"finish_by": moment_words(job.finish_by)}
+    said = {"finish_by": stamp(job.finish_by)}
     return request_stop(attempt=attempt, reason=EndReason.FINISH_BY_REACHED, now=now, said=said)

@@ -15,7 +15,14 @@ from django.db.models import Count, Q
 
 from scheduler.models import Dependency, Job, JobSet
 from scheduler.services.holding.arrays import NeededSet, member_of, needed_by, of_group
-from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason, spoken_s
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    DependencyKind,
+    JobState,
+    WaitReason,
+    span_words,
+    stamp,
+)
 
 _SHOWN = 3
 _WANTED: Mapping[str, str] = {
@@ -130,8 +137,7 @@ def begin_obstacle(begin_at: datetime | None, now: datetime) -> Obstacle | None:
     """The obstacle that a begin time in the future is."""
     if begin_at is None or begin_at <= now:
         return None
-    words = begin_at.strftime("%Y-%m-%d %H:%M UTC")
-    return Obstacle(WaitReason.BEGIN_TIME, {"begin": words})
+    return Obstacle(WaitReason.BEGIN_TIME, {"begin": stamp(begin_at)})
 
 
 def pause_obstacle(
@@ -144,7 +150,7 @@ def pause_obstacle(
     facts = {
         "why": ended["pause_why"],
         "until": begin_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        "pause": spoken_s(ended["pause_s"]),
+        "pause": span_words(ended["pause_s"]),
     }
     by_rule = ended.get("pause_by") == "rule"
     return Obstacle(WaitReason.RETRY_PAUSE if by_rule else WaitReason.STORAGE_PAUSE, facts)

@@ -17,7 +17,7 @@ from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.history import record_event
 from scheduler.services.holding.reasons import written
-from scheduler.states import LIVE_ATTEMPT_STATES, MOST_REASON, IdleOutcome
+from scheduler.states import LIVE_ATTEMPT_STATES, MOST_REASON, IdleOutcome, stamp
 
 
 def may_keep(actor: User, job: Job) -> bool:
@@ -69,7 +69,7 @@ def keep_job(
         one.outcome, one.closed_at = IdleOutcome.KEPT, now
         one.kept_by, one.kept_hours, one.kept_until, one.word = actor, hours, until, text
         one.save()
-    detail = {"hours": hours, "until": f"{until:%Y-%m-%d %H:%M} UTC", "because": text}
+    detail = {"hours": hours, "until": stamp(until), "because": text}
     record_event(attempt.job, "idle_kept", now=now, actor=actor, attempt=attempt, detail=detail)
     if actor.pk == job.owner_id:
         record(actor, "job.idle_kept", job, after={"hours": hours}, reason=text, now=now)

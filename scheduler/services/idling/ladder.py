@@ -29,7 +29,7 @@ from scheduler.services.idling.evidence import (
 from scheduler.services.idling.telling import tell_of_pause, tell_of_warning
 from scheduler.services.inbox.watching import Watchers
 from scheduler.services.stopping import request_stop
-from scheduler.states import AttemptState, EndReason, IdleAct, IdleOutcome, idle_evidence
+from scheduler.states import AttemptState, EndReason, IdleAct, IdleOutcome, idle_evidence, stamp
 
 # Where nobody looked for longer, the owner may not have been heard either: that time is added.
 _LOOKS_EACH = timedelta(minutes=5)
@@ -191,7 +191,7 @@ def _warn(
     job = attempt.job
     detail = {"by": rule.name, "evidence": warning.evidence, "then": rule.act}
     if warning.act_at is not None:
-        detail["at"] = f"{warning.act_at:%Y-%m-%d %H:%M} UTC"
+        detail["at"] = stamp(warning.act_at)
     record_event(job, "idle_warned", now=now, attempt=attempt, detail=detail)
     tell_of_warning(job, rule, warning, watchers, now=now)
     transitions.tell_of_job(job)

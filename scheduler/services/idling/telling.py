@@ -7,7 +7,7 @@ from datetime import datetime
 from scheduler.models import IdleRule, IdleWarning, Job
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.inbox.watching import Watchers
-from scheduler.states import IDLE_ACT_DONE, IdleAct, NoticeKind
+from scheduler.states import IDLE_ACT_DONE, IdleAct, NoticeKind, moment_words
 
 
 def tell_of_warning(
@@ -18,8 +18,7 @@ def tell_of_warning(
     follows, keep, kept = "", "", ""
     if warning.act_at is not None:
         done = IDLE_ACT_DONE[IdleAct(warning.act)]
-        at = f"{warning.act_at:%Y-%m-%d %H:%M}"
-        follows = f" It is {done} at {at} UTC unless they work again, or "
+        follows = f" It is {done} at {moment_words(warning.act_at)} unless they work again, or "
         keep = "you say on its page that you still need it."
         kept = "its owner says that it is still needed."
     ends = "" if warning.act_at is None else f" and is {IDLE_ACT_DONE[IdleAct(warning.act)]} soon"

@@ -22,6 +22,7 @@ from scheduler.states import (
     NoticeKind,
     RequestState,
     ReviewStep,
+    moment_words,
 )
 
 # Days before the end at which people are told.
@@ -49,7 +50,7 @@ class Ending:
     @property
     def words(self) -> str:
         """What ends, and when."""
-        return f"{title_of(self.request)}: until {self.until:%Y-%m-%d %H:%M} UTC"
+        return f"{title_of(self.request)}: until {moment_words(self.until)}"
 
 
 def notify_of_ends(*, now: datetime) -> int:
@@ -175,7 +176,7 @@ def _news(person: int, one: Ending, *, is_mailed: bool) -> News:
         kind=NoticeKind.REQUEST_DECIDED,
         subject=_about(one.request),
         title=f"{title_of(one.request)} comes to its end",
-        text=f"Until {one.until:%Y-%m-%d %H:%M} UTC. {_AFTERWARDS}",
+        text=f"Until {moment_words(one.until)}. {_AFTERWARDS}",
         path=f"/requests/{one.request.pk}/",
         key=f"request:{one.request.pk}:ends:{one.days}",
         is_mailed=is_mailed,

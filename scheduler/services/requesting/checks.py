@@ -25,7 +25,7 @@ from scheduler.services.rows.counters import room_for_more
 from scheduler.services.sharing.budgets import MOST_GPU_HOURS
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
 from scheduler.services.submitting.longest import longest_on_the_way
-from scheduler.states import OPEN_REQUEST_STATES, Outcome, RequestKind
+from scheduler.states import OPEN_REQUEST_STATES, Outcome, RequestKind, moment_words
 
 SHORTEST_WORDS, LONGEST_WORDS = 10, 4096
 # A form takes its time; what begins "now" may lie so far back when it arrives.
@@ -173,7 +173,7 @@ def _check_budget(ask: Ask) -> None:
         )
     if is_money and ask.valid_until > budget.valid_until:
         raise Invalid(
-            f"This budget ends on {budget.valid_until:%Y-%m-%d %H:%M} UTC, and what is added to it "
+            f"This budget ends on {moment_words(budget.valid_until)}, and what is added to it "
             "with it. Ask until then at most.",
             field="valid_until",
         )

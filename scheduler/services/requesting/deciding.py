@@ -37,6 +37,8 @@ from scheduler.states import (
     Outcome,
     RequestState,
     ReviewStep,
+    amount_words,
+    moment_words,
 )
 
 # The person who decides, and in whose place, if in anybody's.
@@ -153,7 +155,7 @@ def _checked(
         raise Invalid(f"Give a whole number from 1 to {offer.amount}.", field="amount")
     if timezone.is_naive(until) or not max(now, offer.valid_from) < until <= offer.valid_until:
         raise Invalid(
-            f"Choose an end after its begin and by {offer.valid_until:%Y-%m-%d %H:%M} UTC.",
+            f"Choose an end after its begin and by {moment_words(offer.valid_until)}.",
             field="valid_until",
         )
     if less == offer.amount and until == offer.valid_until:
@@ -260,7 +262,9 @@ def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now:
     assert verdict.valid_until is not None
     asked: RequestVersion = request.versions.get(number=request.revision)
     before = request.state
-    words = f"{verdict.amount} until {verdict.valid_until:%Y-%m-%d %H:%M} UTC"
+    words = (
+        f"{amount_words(request.kind, verdict.amount)} until {moment_words(verdict.valid_until)}"
+    )
     text = f"{words}. {verdict.comment}" if verdict.comment else words
     note(
         request,

@@ -40,6 +40,7 @@ from scheduler.states import (
     RequestKind,
     RequestState,
     ReviewStep,
+    moment_words,
 )
 
 EXPIRE_AFTER = timedelta(days=30)
@@ -286,7 +287,7 @@ def _budget_then(request: QuotaRequest, start: datetime) -> Budget:
     budget = budget_at(owner_of(request), start, is_money=is_money)
     if budget is None:
         raise Conflict(
-            f"There is no budget from {start:%Y-%m-%d %H:%M} UTC on that this could be added to. "
+            f"There is no budget from {moment_words(start)} on that this could be added to. "
             "Renew it once the next one is there.",
             code="no_limit",
         )

@@ -17,7 +17,7 @@ from scheduler.models import QuotaRequest, RequestDecision
 from scheduler.services.errors import Conflict, Forbidden, NotFound
 from scheduler.services.rows.locking import lock_starts
 from scheduler.services.sharing.tree import account_of, locked, on_the_way
-from scheduler.states import Outcome, ReviewStep
+from scheduler.states import Outcome, ReviewStep, moment_words
 
 _ACTION = {
     ReviewStep.LEAD: "approve_requests",
@@ -233,7 +233,7 @@ def stale(request: QuotaRequest) -> Conflict:
         name = who.get_full_name() or who.get_username() if who else "A rule"
         facts |= {"outcome": last.outcome, "decided_by": who.get_username() if who else ""}
         words = (
-            f"{name} was faster and said “{last.outcome}” at {last.at:%Y-%m-%d %H:%M} UTC. "
+            f"{name} was faster and said “{last.outcome}” at {moment_words(last.at)}. "
             "Nothing of yours was stored."
         )
     return Conflict(words, code="stale_version", facts=facts)

@@ -9,7 +9,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
+from scheduler.models import OutboundMail, QuotaRequest, RequestEvent, RequestVersion
 from scheduler.services.inbox.hours import whose_mail_waits
 from scheduler.services.inbox.mailing import wants_mail
 from scheduler.services.inbox.telling import News, tell
@@ -20,7 +20,14 @@ from scheduler.services.requesting.rights import (
     have_said_yes,
     may_decide,
 )
-from scheduler.states import KIND_WORDS, NoticeKind, RequestKind, ReviewStep
+from scheduler.states import (
+    KIND_WORDS,
+    NoticeKind,
+    RequestKind,
+    ReviewStep,
+    amount_words,
+    until_words,
+)
 
 
 def note(
@@ -135,9 +142,19 @@ def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime
         kind=NoticeKind.REQUEST_WAITING,
         key=f"request:{request.pk}:{request.version}:{what}",
         subject=f"{request}: {title_of(request)} {words}",
-        text=f"{title_of(request)} {words}.\n\nLook and decide: {link_to(request)}\n",
+        text=(
+            f"{title_of(request)} {words}: {_wish(request, now)}.\n\n"
+            f"Look and decide: {link_to(request)}\n"
+        ),
         now=now,
     )
+
+
+def _wish(request: QuotaRequest, now: datetime) -> str:
+    """`+8 until 27 Feb 2027`."""
+    asked: RequestVersion = request.versions.get(number=request.revision)
+    amount = amount_words(request.kind, asked.amount)
+    return f"{amount} {until_words(asked.valid_until, now)}"
 
 
 def _who_is_told(request: QuotaRequest, now: datetime) -> set[int]:

@@ -26,7 +26,7 @@ from scheduler.services.inbox.watching import with_watchers
 from scheduler.services.sessions.entering import may_connect
 from scheduler.services.stopping import request_stop
 from scheduler.spec.units import format_duration
-from scheduler.states import AttemptState, EndReason, NoticeKind
+from scheduler.states import AttemptState, EndReason, NoticeKind, moment_words
 
 # Of the rest, as the card of a session says that it ends soon.
 _TOLD_AFTER = 0.8
@@ -96,7 +96,7 @@ def _warning(attempt: Attempt, last_done: datetime, stop_at: datetime) -> News:
     """Another one only after something was done in it."""
     job = attempt.job
     text = (
-        f"Nothing was done in the session since {last_done:%Y-%m-%d %H:%M} UTC; it stops at "
+        f"Nothing was done in the session since {moment_words(last_done)}; it stops at "
         f"{stop_at:%H:%M} UTC."
     )
     return News(

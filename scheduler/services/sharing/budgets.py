@@ -25,6 +25,7 @@ from scheduler.services.sharing.keeping.beginning import begin_budget
 from scheduler.services.sharing.keeping.pledging import give_back_of
 from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
 from scheduler.services.sharing.tree import account_of, below, children, parent_of
+from scheduler.states import span_of
 
 MOST_GPU_HOURS = 10**9
 _S_PER_HOUR = 3600
@@ -198,8 +199,8 @@ def _refuse_overlap(account: Account, period: Mapping[str, Any]) -> None:
     overlap = beside.exclude(**period).first()
     if overlap is not None:
         raise Invalid(
-            f"There is a budget from {overlap.valid_from:%Y-%m-%d %H:%M} until "
-            f"{overlap.valid_until:%Y-%m-%d %H:%M} UTC; periods must not overlap.",
+            f"There is a budget from {span_of(overlap.valid_from, overlap.valid_until)}; "
+            "periods must not overlap.",
             field="valid_from",
         )
 

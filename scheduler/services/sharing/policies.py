@@ -21,6 +21,7 @@ from scheduler.models import Headroom, Pool, PoolRule, SchedulingRule
 from scheduler.selectors.sharing.limits import NEWEST_RULE, POOL_RULES
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import require_operator
+from scheduler.states import moment_words
 
 # What an operator may choose; `fgd` is there to compare with.
 PLACEMENTS = (PlacementRule.TIGHT, PlacementRule.PACK)
@@ -107,7 +108,7 @@ def policy_source() -> str:
     rule = SchedulingRule.objects.first()
     if rule is None:
         return "settings of the server"
-    return f"rule {rule.pk} of {rule.created_at:%Y-%m-%d %H:%M} UTC"
+    return f"rule {rule.pk} of {moment_words(rule.created_at)}"
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from accounts.statements import AskedOnce
 from scheduler.models import MaintenanceWindow, Node
 from scheduler.services import transitions
 from scheduler.services.nodes.health import heed_own_trouble
-from scheduler.states import NodeState
+from scheduler.states import NodeState, moment_words
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)
 
@@ -48,7 +48,7 @@ def _begin(window: MaintenanceWindow, now: datetime) -> int:
     nodes = Node.objects.filter(pool=window.pool_id, state=NodeState.READY)
     if window.nodes:
         nodes = nodes.filter(pk__in=window.nodes)
-    words = f"maintenance until {window.until_at:%Y-%m-%d %H:%M} UTC"
+    words = f"maintenance until {moment_words(window.until_at)}"
     reason = f"{words}: {window.reason}" if window.reason else words
     moved = transitions.move_nodes(nodes, NodeState.DRAINING, now=now, kind="drain", reason=reason)
     window.drained, window.begun_at = sorted(moved), now

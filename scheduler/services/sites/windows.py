@@ -15,7 +15,7 @@ from scheduler.models import MaintenanceWindow, Node, Pool
 from scheduler.services.bookings.meeting import make_way, undo
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes import require_operator
-from scheduler.states import NodeState
+from scheduler.states import NodeState, span_of
 
 FARTHEST = timedelta(days=366)
 
@@ -85,8 +85,8 @@ def _refuse_overlap(pool: Pool, nodes: set[int], from_at: datetime, until_at: da
     for other in met:
         if not nodes or not other.nodes or nodes & set(other.nodes):
             raise Conflict(
-                f"Window {other.pk} is planned there from {other.from_at:%Y-%m-%d %H:%M} to "
-                f"{other.until_at:%Y-%m-%d %H:%M} UTC; cancel it, or choose another time.",
+                f"Window {other.pk} is planned there from "
+                f"{span_of(other.from_at, other.until_at)}; cancel it, or choose another time.",
                 field="from_at",
                 code="window_clash",
                 facts={"window": other.pk},

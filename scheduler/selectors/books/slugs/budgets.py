@@ -29,6 +29,7 @@ from scheduler.selectors.books.slugs.actuals import (
     with_figures,
 )
 from scheduler.selectors.sharing.reckoning import daily_uses, figure_of, said_of
+from scheduler.states import moment_words
 
 _TRAILING_DAYS = 28
 # Budgets asked for in one statement; SQLite unites 500 questions at most.
@@ -103,7 +104,7 @@ def _remarks(used: Used, scope: Scope) -> list[str]:
         found.append(
             f"{name}: limits count {figure_of(budget, used.counted)}, the ledger says "
             f"{figure_of(budget, used.told)} since its last comparison on "
-            f"{used.last.until:%Y-%m-%d %H:%M} UTC."
+            f"{moment_words(used.last.until)}."
         )
     if used.last is None and budget.spent:
         found.append(f"{name} was not held against the ledger yet; that happens every night.")

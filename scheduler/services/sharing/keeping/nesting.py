@@ -9,6 +9,7 @@ from scheduler.models import Account, Quota
 from scheduler.selectors.sharing.promised.granted import least_left
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.tree import children, parent_of
+from scheduler.states import moment_words
 
 
 def check_tree(
@@ -64,7 +65,7 @@ def _check_given(
     left = least_left(quota, kept, "guaranteed", since=now) if guaranteed else None
     if left is None or left.free >= 0 or is_raised:
         return
-    then = f" from {left.at:%Y-%m-%d %H:%M} UTC" if left.at > now else ""
+    then = f" from {moment_words(left.at)}" if left.at > now else ""
     least = guaranteed - left.free
     raise Invalid(
         f"The accounts below are guaranteed {left.below}{then}; guarantee {least} or lower theirs.",
@@ -84,7 +85,7 @@ def _check_left(
         return
     granted = left.granted.get(own.pk, 0) if own else 0
     its = f" and the {granted} of its grants" if granted else ""
-    then = f" from {left.at:%Y-%m-%d %H:%M} UTC" if left.at > now else ""
+    then = f" from {moment_words(left.at)}" if left.at > now else ""
     raise Invalid(
         f"With the {left.below - was - granted} of the others{its}{then} this guarantees more "
         f"than the {left.above} of the account above. Raise that one first, or give "

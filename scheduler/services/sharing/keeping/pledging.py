@@ -27,7 +27,7 @@ from scheduler.services.sharing.committing import BudgetReached, lock_budgets, t
 from scheduler.services.sharing.prices import dearest_of, spent_of
 from scheduler.services.sharing.tree import lines_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
-from scheduler.states import PRICED_WORDS
+from scheduler.states import PRICED_WORDS, hours_words, until_words
 
 _S_PER_HOUR = 3600
 
@@ -66,7 +66,7 @@ def in_words(budget: Budget, figure: int) -> str:
     """A figure of the budget as GPU-hours, or as an amount of its currency."""
     if budget.is_money:
         return f"{from_steps(figure):.2f} {budget.currency}"
-    return f"{round(figure / _S_PER_HOUR, 2):g} GPU-hours"
+    return f"{hours_words(figure)} GPU-hours"
 
 
 def pledging(now: datetime) -> QuerySet[Budget]:
@@ -181,11 +181,11 @@ def pledge_at_submit(jobs: Sequence[Job], budgets: Sequence[Budget], *, now: dat
         pledge(jobs, commits, now=now)
     except PledgeRefused as refused:
         project = next(job.project for job in jobs)
-        words = _refusal(refused, project, len(jobs))
+        words = _refusal(refused, project, len(jobs), now)
         raise SpecInvalid([SpecProblem("project", words)]) from None
 
 
-def _refusal(refused: PledgeRefused, project: Project, jobs: int) -> str:
+def _refusal(refused: PledgeRefused, project: Project, jobs: int, now: datetime) -> str:
     budget = refused.budget
     whose = whose_account(budget.account, project) or "all teams"
     if refused.need is None:
@@ -195,13 +195,14 @@ def _refusal(refused: PledgeRefused, project: Project, jobs: int) -> str:
         )
     what = "this job" if jobs == 1 else f"these {jobs} jobs"
     asks = refused.asks_openly if jobs == 1 else refused.asks_openly.replace("its", "their")
+    ends = until_words(budget.valid_until, now)
     whom = "those who keep the books" if budget.is_money else "an operator"
     if budget.account.project_id is not None:
         whom += " or your team's lead"
     return (
-        f"the budget of {whose} has {refused.left} left until {budget.valid_until:%Y-%m-%d}, and "
-        f"{what} may take {asks}. Ask for less time or fewer GPUs, {_priced(budget)}cancel "
-        f"what waits, or ask {whom} to raise the budget"
+        f"the budget of {whose} has {refused.left} left {ends}, and {what} may take {asks}. Ask "
+        f"for less time or fewer GPUs, {_priced(budget)}cancel what waits, or ask {whom} to raise "
+        "the budget"
     )
 
 
