@@ -13,6 +13,7 @@ from django.conf import settings
 from django.forms import BoundField, CheckboxInput, CheckboxSelectMultiple, RadioSelect
 from django.template import Context
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -27,8 +28,9 @@ from portal.templatetags.wording import (
     policy_words,
     words,
 )
+from scheduler.states import days_in_words, shown_state
 from scheduler.states import hour_places as places_of
-from scheduler.states import shown_state
+from scheduler.states import is_endless as has_no_end
 
 register = template.Library()
 
@@ -89,6 +91,18 @@ def share_of(part: object, whole: object) -> str:
 def left(moment: datetime, now: datetime) -> str:
     """`{{ act_at|left:now }}`: `24 min`, until a moment that is to come."""
     return measures.duration(moment - now)
+
+
+@register.filter
+def dated(text: str) -> str:
+    """`{{ change.after|dated }}`: the moments and days in a text as pages say them."""
+    return days_in_words(text)
+
+
+@register.filter
+def is_endless(end: datetime) -> bool:
+    """`{% if budget.until|is_endless %}`: whether an end that had to be given stands for none."""
+    return has_no_end(end, timezone.now())
 
 
 @register.filter

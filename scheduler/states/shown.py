@@ -14,6 +14,7 @@ from scheduler.states.moves import LIVE_JOB_STATES, JobState
 MOST_REASON = 200
 _WHO = re.compile(r"\{who\}[.:]")
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC", re.ASCII)
+_ISO = re.compile(r"(?<![\w-])(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d(?::\d\d)?))?(?![\w-])", re.ASCII)
 _STOPS = (".", "!", "?", "…")
 TIMES_OUT = frozenset(
     {EndReason.TIME_LIMIT, EndReason.FINISH_BY_REACHED, EndReason.MAX_COST_REACHED}
@@ -208,12 +209,23 @@ def dates_in_words(text: str) -> str:
     return _STAMP.sub(_said_stamp, text) if " UTC" in text else text
 
 
+def days_in_words(text: str) -> str:
+    """The same of days and moments without a zone, as the audit keeps them; names that have one
+    within them stay."""
+    return _ISO.sub(_said_day, text)
+
+
 def _said_stamp(found: re.Match[str]) -> str:
+    words = _said_day(found)
+    return words if words == found[0] else f"{words} UTC"
+
+
+def _said_day(found: re.Match[str]) -> str:
     try:
-        day = date.fromisoformat(found[1])
+        words = day_words(date.fromisoformat(found[1]))
     except ValueError:
         return found[0]
-    return f"{day_words(day)}, {found[2]} UTC"
+    return f"{words}, {found[2]}" if found[2] else words
 
 
 def fill(sentence: str, facts: Mapping[str, object]) -> str:

@@ -48,7 +48,7 @@ def test_the_rule_that_acted_is_told_and_rules_are_tried(program, alice, finance
     assert told["triage"]["rule"] == {
         "number": 1, "why": "exit code 75", "does": "retry", "max": 2, "try": 1}  # fmt: skip
     why = caller.get(f"/jobs/{number}/why/").json()
-    assert why["sentence"].endswith("after a wait of 60 min; rule 1: exit code 75.")
+    assert why["sentence"].endswith("after a wait of 1 h; rule 1: exit code 75.")
     (item,) = caller.get(f"/jobs/{number}/attempts/").json()["items"]
     assert "Rule 1 (exit code 75) tries it again, 1 of 2." in item["end_sentence"]
     path = f"/jobs/{number}/retry-rules/"

@@ -209,8 +209,8 @@ def test_versions_are_shown_as_a_difference(client, asked, alice):
     )
     client.force_login(alice)
     page = client.get(f"/requests/{asked.pk}/").content.decode()
-    assert "How many: 2" in page
-    assert "How many: 3" in page
+    assert "How many: +2" in page
+    assert "How many: +3" in page
     assert "<script>alert" not in page
 
 
@@ -284,7 +284,7 @@ def test_the_inbox_shows_what_is_on_the_table(client, cluster, root, alice, lead
     requesting.decide(lead, asked, "less", amount=1, now=now)
     client.force_login(root)
     page = client.get("/approvals/").content.decode()
-    assert '1 <span class="muted">of 5</span>' in page
+    assert '+1 <span class="muted">of +5</span>' in page
     # What five would do was simulated, and what one would do was not.
     assert "not simulated" in page
     asked.refresh_from_db()

@@ -60,7 +60,7 @@ def test_the_page_says_which_rule_acted_and_until_when_it_waits(
     fail(cluster, job, 75)
     client.force_login(alice)
     text = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
-    said = "Tries again at 20 Nov 2026, 12:02:10 UTC, after a wait of 60 s; rule 2: exit code 75."
+    said = "Tries again at 20 Nov 2026, 12:02:10 UTC, after a wait of 1 min; rule 2: exit code 75."
     assert said in text and "release it to try at once" in text and "not before" in text
     assert text.count("Rule 2 (exit code 75) tries it again, 1 of 2.") >= 2
     assert "exit code 75: tried again after 1m, twice as long each time up to 1h, twice" in text

@@ -15,6 +15,7 @@ from accounts.errors import moment_words as refused_words
 from portal.templatetags import measures
 from scheduler.states import (
     dates_in_words,
+    days_in_words,
     moment_words,
     rough_span,
     span_of,
@@ -130,6 +131,9 @@ def test_stamps_of_facts_are_said_as_moments() -> None:
     assert dates_in_words(said) == words
     assert dates_in_words("of 2026-13-45 12:10 UTC") == "of 2026-13-45 12:10 UTC"
     assert dates_in_words(stamp(NOW)) == moment_words(NOW) == refused_words(NOW)
+    assert days_in_words("team:2 2026-01-01 - 2027-01-01") == "team:2 1 Jan 2026 - 1 Jan 2027"
+    assert days_in_words("2026-12-06 16:15") == "6 Dec 2026, 16:15"
+    assert days_in_words("run-2026-12-06, 2026-12-06-b") == "run-2026-12-06, 2026-12-06-b"
     assert span_of(NOW, NOW + timedelta(hours=2)).endswith("14:32 to 20 Nov 2026, 16:32 UTC")
 
 

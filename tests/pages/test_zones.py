@@ -189,7 +189,7 @@ def test_a_booking_goes_through_its_form_in_the_zone_that_it_names(
     assert f", {begin:%-d %b} 11:30 to {begin:%-d %b} 13:30 IST</title>" in page
     # A sentence that says UTC means it.
     page = client.post(url, sent | {"nodes": "2"}).content.decode()
-    assert "In the way: booking" in page and f"{begin:%Y-%m-%d} 06:00 to" in page
+    assert "In the way: booking" in page and f"{begin:%-d %b %Y}, 06:00 to" in page
 
 
 def test_an_hour_that_clocks_skip_or_repeat_is_refused() -> None:

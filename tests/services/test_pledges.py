@@ -253,7 +253,7 @@ class TestLife:
         assert settle_pledges(now=at(62)) == 1
         job.refresh_from_db()
         assert (job.state, job.wait_reason) == ("held", WaitReason.BUDGET_EXHAUSTED)
-        assert "has 2 GPU-hours left" in wait_sentence(job.wait_reason, job.wait_facts)
+        assert "has 2.0 GPU-hours left" in wait_sentence(job.wait_reason, job.wait_facts)
         assert settle_pledges(now=at(63)) == 0
         cancel_job(actor=alice, job=other)
         settle_pledges(now=at(64))

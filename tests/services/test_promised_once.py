@@ -75,7 +75,8 @@ def test_other_limits_too(eight, root, project):
 
 def test_a_lead_sets_no_guarantee_that_a_grant_was_given(eight, project, second, alice, lead):
     decide(lead, ask(alice, project, amount=6, **LATER))
-    with pytest.raises(Invalid, match=r"With the 6 of the others from 2026-12-30 12:00") as refused:
+    words = "With the 6 of the others from 30 Dec 2026, 12:00"
+    with pytest.raises(Invalid, match=words) as refused:
         set_quota(actor=lead, owner=second, guaranteed=3, now=at(90))
     assert refused.value.field == "guaranteed"
     set_quota(actor=lead, owner=second, guaranteed=2, now=at(90))

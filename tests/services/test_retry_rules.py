@@ -83,11 +83,11 @@ def test_the_wait_is_a_hold_with_a_time_and_a_sentence_and_doubles(cluster, alic
         waits.append((job.begin_at - at(now)).total_seconds())
         if len(waits) == 1:
             assert wait_sentence_of(job) == (
-                "Tries again at 20 Nov 2026, 12:02:10 UTC, after a wait of 60 s; "
+                "Tries again at 20 Nov 2026, 12:02:10 UTC, after a wait of 1 min; "
                 "rule 2: exit code 75."
             )
             said = latest_diagnosis(alice, job).retry
-            assert said.startswith("Tried again after a pause of 60 s by rule 2 (exit code 75)")
+            assert said.startswith("Tried again after a pause of 1 min by rule 2 (exit code 75)")
         assert release_due(now=at(now + waits[-1] - 1)) == 0
         assert release_due(now=job.begin_at) == 1
         now += waits[-1]

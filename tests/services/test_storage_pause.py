@@ -88,7 +88,7 @@ def test_what_only_the_log_says_is_told_as_such_and_uses_the_jobs_own_retries(
     assert wait_sentence_of(job).startswith("Its log tells of failing storage, 2 times in a row;")
     assert (job.user_retries_used, job.free_retries_used) == (2, 0)
     said = latest_diagnosis(alice, job).retry
-    assert said.startswith("Tried again after a pause of 60 s with one of the job's own retries.")
+    assert said.startswith("Tried again after a pause of 1 min with one of the job's own retries.")
 
 
 def test_without_another_attempt_there_is_no_pause(cluster, alice, project):

@@ -140,7 +140,7 @@ def test_without_a_price_it_is_said_and_counts_as_soon_as_there_is_one(
     budget = give(rules=BudgetRules(enforcement="warn"))
     ran(alice, project, cluster.node(1), HOUR_S)
     books.true_up_budgets(now=at(HOUR_S + 1))
-    words = f"no price for {MODEL} (run guaranteed) since 2026-11-20: 1.0 GPU-hours"
+    words = f"no price for {MODEL} (run guaranteed) since 20 Nov 2026: 1.0 GPU-hours"
     (view,) = budget_views(root, now=at(HOUR_S + 2), only=[budget.pk])
     assert view.said[0].startswith(words)
     _, sheet = opened(root, "budget-actual")

@@ -21,7 +21,7 @@ from scheduler.engine.snapshot import (
     flags,
     floats,
 )
-from scheduler.states import PRICED_WORDS
+from scheduler.states import PRICED_WORDS, hours_words
 
 _S_PER_HOUR = 3600
 
@@ -172,8 +172,8 @@ def _in_hours(cost_s: float, left_s: float) -> dict[str, object]:
     return {
         "need_gpu_hours": need,
         "have_gpu_hours": have,
-        "asks": f"{need:g} GPU-hours",
-        "left": f"{have:g} GPU-hours",
+        "asks": f"{hours_words(float(cost_s))} GPU-hours",
+        "left": f"{hours_words(max(0.0, float(left_s)))} GPU-hours",
     }
 
 

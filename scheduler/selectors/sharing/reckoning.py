@@ -19,7 +19,7 @@ from scheduler.models import Account, Budget, BudgetHold, BudgetTrueUp, CommitsA
 from scheduler.money import STEPS, from_steps, steps_per_s
 from scheduler.selectors.sharing.reach import projects_below
 from scheduler.selectors.sharing.use import counted_upto, parts_of_use
-from scheduler.states import hours_words
+from scheduler.states import days_in_words, hours_words
 
 # What the same weekday of the last four weeks took tells what it will take.
 LOOK_BACK = timedelta(days=28)
@@ -244,7 +244,7 @@ def said_of(budget: Budget, last: TrueUp | None) -> list[str]:
     if last is None:
         return []
     found = [
-        f"no price for {flavour} ({kind.replace('-', ' ')}) since {day}: "
+        f"no price for {flavour} ({kind.replace('-', ' ')}) since {days_in_words(day)}: "
         f"{hours_words(seconds)} GPU-hours are in no amount. Propose a price from then on."
         for flavour, kind, day, seconds in last.unpriced
     ]
