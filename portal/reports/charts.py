@@ -15,6 +15,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from portal.reports.windows import TIME_AXIS
 from portal.templatetags import measures
 from scheduler.selectors.machines.hosts import HostSeries
 from scheduler.selectors.telemetry import FULL, DeviceSeries
@@ -32,18 +33,6 @@ BAR_PX, BAR_FRAME_PX = 28, 72
 TIME_AXIS = {"type": "date", "nticks": 5, "tickangle": 0, "ticklabelstandoff": 8}
 VALUES_AXIS = {"rangemode": "tozero", "nticks": 5, "ticklabelstandoff": 6}
 NAMES_AXIS = {"type": "category", "automargin": True, "dtick": 1, "ticklabelstandoff": 6}
-# Plotly itself says `Nov 29, 2026`. What follows \n stands once, under the first of its day.
-TIME_AXIS = {
-    "type": "date",
-    "nticks": 5,
-    "tickangle": 0,
-    "hoverformat": "%-d %b %Y, %H:%M:%S",
-    "tickformatstops": [
-        {"dtickrange": [None, 59_999], "value": "%H:%M:%S\n%-d %b %Y"},
-        {"dtickrange": [60_000, 86_399_999], "value": "%H:%M\n%-d %b %Y"},
-        {"dtickrange": [86_400_000, None], "value": "%-d %b\n%Y"},
-    ],
-}
 # Measure → UUID → x and y.
 Points = dict[str, dict[str, dict[str, list[Any]]]]
 

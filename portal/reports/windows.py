@@ -1,11 +1,26 @@
-"""When waiting jobs start, drawn below each other on one axis of time that begins now."""
+"""Axes of time: how charts name its moments, and when waiting jobs start, drawn below each other
+on one that begins now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils.safestring import SafeString
+
+# Plotly itself says `Nov 29, 2026`. What follows \n stands once, under the first of its day.
+TIME_AXIS: dict[str, Any] = {
+    "type": "date",
+    "nticks": 5,
+    "tickangle": 0,
+    "hoverformat": "%-d %b %Y, %H:%M:%S",
+    "tickformatstops": [
+        {"dtickrange": [None, 59_999], "value": "%H:%M:%S\n%-d %b %Y"},
+        {"dtickrange": [60_000, 86_399_999], "value": "%H:%M\n%-d %b %Y"},
+        {"dtickrange": [86_400_000, None], "value": "%-d %b\n%Y"},
+    ],
+}
 
 # From when it probably starts until when at the latest; None where nobody knows.
 Window = tuple[datetime | None, datetime | None]

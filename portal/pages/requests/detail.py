@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -76,22 +76,20 @@ def show(
     had_part_until = _last_said(viewer, found) if is_past and not is_mine else None
     decisions = _until(found.decisions.all(), had_part_until)
     row = None if is_past else offer.seen_of(found).first()
+    standing = None if is_past else _standing_of(found, now)
     if found.state in FINAL_REQUEST_STATES and decisions and not is_past:
         # What the last one who decided had seen, whatever was asked since.
         row = decisions[-1].whatif or row
     context = {
         "asked": asked,
-        "changes": [
-            (version, _changes(found.kind, before, version))
-            for before, version in pairwise(versions)
-        ],
+        "changes": _changes(found.kind, versions),
         "what": KIND_WORDS[found.kind],  # type: ignore[index]
         "state_words": REQUEST_WORDS[found.state],  # type: ignore[index]
         "events": _until(found.events.all(), had_part_until),
         "whatif": row,
-        "from_to": "",
+        "from_to": _from_to(found, asked, standing),
         "table": _table(row.answer) if row is not None and row.answer else None,
-        "standing": None if is_past else _standing_of(found, now),
+        "standing": standing,
         "may_decide": may_decide,
         "why_not": why_not,
         "may_revoke": is_in_force(found, now) and may_revoke(viewer, found),
@@ -111,8 +109,6 @@ def show(
         "is_booking": found.kind == RequestKind.RESERVATION,
         "now": now,
     }
-    if context["is_open"]:
-        context["from_to"] = _from_to(found, asked, context["standing"])
     is_part = request.GET.get("part") == "whatif"
     template = "requests/_whatif.html" if is_part else "requests/detail.html"
     return render(request, template, {"req": found, **context, **extra}, status=status)
@@ -146,9 +142,10 @@ def _standing_of(found: QuotaRequest, now: datetime) -> Standing:
 
 
 def _from_to(found: QuotaRequest, asked: RequestVersion, standing: Standing | None) -> str:
-    """`from 8 to 16`: the limit it adds to as it is, and with it; nothing where there is none."""
+    """`from 8 to 16`: the limit that an open one adds to, and with it; nothing where there is
+    none."""
     field = FIELD_OF.get(RequestKind(found.kind))
-    if field is None or standing is None:
+    if field is None or standing is None or found.state in FINAL_REQUEST_STATES:
         return ""
     for row in standing.rows:
         scope = (row.quota.pool_id, row.quota.gpu_model, row.is_team)
@@ -184,7 +181,14 @@ def _may_decide(viewer: Any, found: QuotaRequest) -> tuple[bool, str]:
     return True, ""
 
 
-def _changes(kind: str, before: RequestVersion, after: RequestVersion) -> list[Change]:
+def _changes(
+    kind: str, versions: Sequence[RequestVersion]
+) -> list[tuple[RequestVersion, list[Change]]]:
+    """Each version but the first, with what it says otherwise than the one before it."""
+    return [(after, _between(kind, before, after)) for before, after in pairwise(versions)]
+
+
+def _between(kind: str, before: RequestVersion, after: RequestVersion) -> list[Change]:
     labels = {
         "amount": "How many",
         "valid_from": "From",

@@ -258,13 +258,11 @@ def _ask_back(request: QuotaRequest, who: Who, verdict: Verdict, now: datetime) 
 def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now: datetime) -> None:
     """On to the next step, or into force."""
     refuse_archived(request)
-    assert verdict.amount is not None
-    assert verdict.valid_until is not None
+    assert verdict.amount is not None and verdict.valid_until is not None
     asked: RequestVersion = request.versions.get(number=request.revision)
     before = request.state
-    words = (
-        f"{amount_words(request.kind, verdict.amount)} until {moment_words(verdict.valid_until)}"
-    )
+    agreed = amount_words(request.kind, verdict.amount)
+    words = f"{agreed} until {moment_words(verdict.valid_until)}"
     text = f"{words}. {verdict.comment}" if verdict.comment else words
     note(
         request,
