@@ -7,7 +7,7 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponseBase
 
 from accounts.errors import Invalid
-from accounts.models import RateDecision
+from accounts.models import RateDecision, RateEnding
 from accounts.selectors.rate_ends import get_ending
 from accounts.selectors.rates import get_card_to_change, get_rate
 from accounts.services import approve_end, decline_end, propose_end
@@ -45,11 +45,17 @@ def end_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     def done() -> str:
         if act == "approve":
             held = approve_end(actor=viewer, ending=ending)
-            return f"It ends on {moment_words(held.ends_at)}. {held.outcome}"
+            return _ends(held)
         decline_end(actor=viewer, ending=ending)
         return "The end is declined; nothing changes."
 
     return decide(request, done, show_prices, "finance:prices")
+
+
+def _ends(ending: RateEnding) -> str:
+    """Of one that is approved: when it ends, and what follows."""
+    when = f"on {moment_words(ending.ends_at)}" if ending.ends_at else "now"
+    return f"It ends {when}. {ending.outcome}"
 
 
 def _propose(request: HttpRequest, **what: Any) -> HttpResponseBase:
@@ -61,7 +67,7 @@ def _propose(request: HttpRequest, **what: Any) -> HttpResponseBase:
         until = form.cleaned_data["valid_until"]
         ending = propose_end(actor=viewer, valid_until=until, **what)
         if ending.decision == RateDecision.APPROVED:
-            return f"It ends on {moment_words(ending.ends_at)}. {ending.outcome}"
+            return _ends(ending)
         return f"The end is proposed; another person has to approve it. {ending.outcome}"
 
     return decide(request, done, show_prices, "finance:prices")
