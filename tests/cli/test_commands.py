@@ -246,7 +246,7 @@ def test_quota_and_budgets_from_the_command_line(terminal_of, stack):
         try:
             out, _ = alice.run("quota", "vision")
             assert "any GPU" in out
-            assert "5000.0 h" in out
+            assert "5,000.0 h" in out
             (one,) = alice.json("quota", "vision")["quotas"]
             assert one["maximum"] == 64
             quote = alice.json("submit", "-p", "vision/digits", "--dry-run", "--", "true")
