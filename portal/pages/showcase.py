@@ -13,9 +13,10 @@ from django.utils.safestring import SafeString
 from accounts.models import Project, Team, User
 from portal.pages.cluster.samples import cluster_parts
 from portal.pages.sets.grid import grid_picture
-from portal.reports.charts import TIME_AXIS, VALUES_AXIS, Chart, Slowed, TableRow
+from portal.reports.charts import VALUES_AXIS, Chart, Slowed, TableRow
 from portal.reports.gpus.ranks import Ranks, ranks_of
 from portal.reports.log_rows import log_rows
+from portal.reports.windows import TIME_AXIS
 from portal.templatetags.states import LOOKS
 from portal.terminal import render_lines
 from scheduler.models import Job, Session

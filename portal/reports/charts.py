@@ -29,8 +29,7 @@ LEGEND_AT_MOST = 2
 GAP = timedelta(seconds=45)
 GAP_STEPS = 4
 BAR_PX, BAR_FRAME_PX = 28, 72
-# Off the corner, where the first words of both axes would touch.
-TIME_AXIS = {"type": "date", "nticks": 5, "tickangle": 0, "ticklabelstandoff": 8}
+# Off the corner, where the first words of both axes would touch; so is `TIME_AXIS`.
 VALUES_AXIS = {"rangemode": "tozero", "nticks": 5, "ticklabelstandoff": 6}
 NAMES_AXIS = {"type": "category", "automargin": True, "dtick": 1, "ticklabelstandoff": 6}
 # Measure → UUID → x and y.

@@ -14,6 +14,7 @@ TIME_AXIS: dict[str, Any] = {
     "type": "date",
     "nticks": 5,
     "tickangle": 0,
+    "ticklabelstandoff": 8,
     "hoverformat": "%-d %b %Y, %H:%M:%S",
     "tickformatstops": [
         {"dtickrange": [None, 59_999], "value": "%H:%M:%S\n%-d %b %Y"},

@@ -78,8 +78,7 @@ def show(
     row = None if is_past else offer.seen_of(found).first()
     standing = None if is_past else _standing_of(found, now)
     if found.state in FINAL_REQUEST_STATES and decisions and not is_past:
-        # What the last one who decided had seen, whatever was asked since.
-        row = decisions[-1].whatif or row
+        row = decisions[-1].whatif or row  # as the last one had seen it, whatever was asked since
     context = {
         "asked": asked,
         "changes": _changes(found.kind, versions),

@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Any
 
 from portal.reports.books.cells import short_text
-from portal.reports.charts import NAMES_AXIS, TIME_AXIS, VALUES_AXIS
+from portal.reports.charts import NAMES_AXIS, VALUES_AXIS
+from portal.reports.windows import TIME_AXIS
 from portal.templatetags import measures
 from scheduler.selectors.books.frame import Form, Report, Sheet
 
@@ -153,7 +154,7 @@ def _capacity(report: Report, sheet: Sheet) -> dict[str, Any] | None:
 
 def _days_of(days: list[str]) -> dict[str, Any]:
     """An axis of days; where they are few each has its name, and none is cut into hours."""
-    axis = {**TIME_AXIS, "tickformat": "%-d %b"}
+    axis = {**TIME_AXIS, "hoverformat": "%-d %b %Y"}
     if len(days) > _NAMED_DAYS:
         return {**axis, "nticks": 6}
     return {**axis, "tick0": days[0], "dtick": _DAY_MS}
