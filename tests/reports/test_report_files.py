@@ -193,7 +193,7 @@ def test_wrong_values_are_a_page_with_words(ask, client):
 def test_days_are_asked_for_where_a_report_has_them(ask):
     days = {"from": "2026-11-20", "to": "2026-11-21"}
     page = ask("capacity", **days)
-    assert len(page.context["rows"]) == 2 and "2026-11-20 to 2026-11-21" in page.content.decode()
+    assert len(page.context["rows"]) == 2 and "20 Nov 2026 to 21 Nov 2026" in page.content.decode()
     # A figure of a day leads to that day, one of several days to the same days.
     assert "day=2026-11-20" in page.context["rows"][0][3].url
     links = [c.url for row in ask("job-cost", **days).context["rows"] for c in row if "?" in c.url]
