@@ -200,6 +200,7 @@ def test_leads_and_operators_have_a_card_of_their_own(client, root, lead, operat
     assert f'href="{reverse("teams:board", args=[team.slug])}">Board</a>' in page
     assert "GPUs are held" not in page
     page = _home(client, operator)
+    assert "You are in no team, so no jobs of yours" in page and "Ask a team lead" not in page
     assert "0 of 4 GPUs are held." in page and "No job waits." in page and "You lead" not in page
     page = _home(client, alice)
     assert "You lead" not in page and "GPUs are held" not in page
