@@ -38,7 +38,7 @@ def test_only_jobs_that_are_gone_in_time_start_before_a_booking() -> None:
     assert wait.reason is WaitReason.RESERVATION_CONFLICT
     assert wait.facts["fits_with_limit_s"] == 1000
     sentence = wait_sentence(wait.reason, wait.facts)
-    assert sentence.startswith("The GPUs with room for it are booked from 20")
+    assert sentence.startswith("The GPUs with room for it are booked from 15 Jan 2027, 08:16 UTC")
     assert sentence.endswith("; with a limit of 16 min it could start now.")
 
 
@@ -80,8 +80,8 @@ def test_during_a_booking_its_own_jobs_run_there_and_nobody_else() -> None:
 @pytest.mark.parametrize(
     ("begin", "end", "words"),
     [
-        (1000, 5000, "Its booking 9 begins at 20"),
-        (-10, 50, "Its booking 9 ends at 20"),
+        (1000, 5000, "Its booking 9 begins at 15 Jan 2027, 08:16 UTC."),
+        (-10, 50, "Its booking 9 ends at 15 Jan 2027, 08:00 UTC."),
     ],
 )
 def test_a_job_of_a_booking_waits_for_it_and_never_starts_outside(begin, end, words) -> None:

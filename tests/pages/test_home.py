@@ -8,6 +8,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from scheduler.selectors.sharing.bars import budget_bars
+from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services.changing.by_hand import hold_job
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.inbox import announce, end_announcement
@@ -91,6 +93,21 @@ def test_announcements_quotas_and_budgets_stand_around_the_lists(client, root, a
         announce(actor=alice, text="x", until_at=now + DAY)
     with pytest.raises(Invalid, match="ahead"):
         announce(actor=root, text="x", until_at=now - DAY)
+
+
+def test_a_budget_counts_what_runs_as_the_page_of_budgets_does(client, root, alice, team, project):
+    now = scenes.NOON
+    set_budget(
+        actor=root, owner=team, gpu_hours=4, valid_from=now - DAY, valid_until=now + DAY, now=now
+    )
+    cluster = scenes.build_cluster(root, gpus=1)
+    attempt = start(submit(alice, project, name="half", time_limit="2h"), cluster.node(1))
+    (bar,) = budget_bars(alice, now=now)
+    (view,) = budget_views(alice, now=now)
+    assert bar.spent == view.used_percent == 0 and bar.committed == 50
+    later = attempt.assigned_at + timedelta(hours=1)
+    (bar,), (view,) = budget_bars(alice, now=later), budget_views(alice, now=later)
+    assert (bar.spent, bar.committed) == (view.used_percent, 25) == (25, 25) and not bar.is_out
 
 
 def test_each_role_has_its_own_first_card(client, finance, root, lead, alice, project):

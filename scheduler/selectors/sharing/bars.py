@@ -14,6 +14,7 @@ from accounts.models import User
 from scheduler.models import Budget, Quota
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.selectors.sharing.limits import owner_path
+from scheduler.selectors.sharing.reckoning import with_standings
 
 # One more is read, so that a page can say that there are more.
 MOST_BARS = 6
@@ -43,7 +44,8 @@ class QuotaBar:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBar:
-    """Whole percents of a budget that are spent and committed; `is_out`: none is left."""
+    """Whole percents of a budget that are used, by what runs as well, and kept for what runs and
+    waits; `is_out`: none is left."""
 
     owner: str
     team: str
@@ -83,17 +85,18 @@ def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> S
     rows = Budget.objects.filter(
         _of_teams(viewer, within), valid_from__lte=now, valid_until__gt=now
     ).select_related("account__team", "account__project__team")
+    first = rows.order_by("valid_until", "pk")[: MOST_BARS + 1]
     return [
         BudgetBar(
             owner=owner_path(budget),
             team=owner_path(budget).partition("/")[0],
             unit=budget.currency if budget.is_money else "GPU-hours",
-            spent=_percent(budget.spent, budget.limit),
-            committed=_percent(budget.committed, budget.limit),
+            spent=_percent(standing.used, budget.limit),
+            committed=_percent(standing.kept, budget.limit),
             until=budget.valid_until,
-            is_out=budget.spent >= budget.limit,
+            is_out=standing.used >= budget.limit,
         )
-        for budget in rows.order_by("valid_until", "pk")[: MOST_BARS + 1]
+        for budget, standing in with_standings(first, now=now)
     ]
 
 
