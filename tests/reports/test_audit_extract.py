@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from accounts.models import AuditEvent
+from portal.reports.books.cells import short_text
 from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.frame import Ask
 
@@ -55,6 +56,7 @@ def test_a_page_says_in_words_what_a_file_says_in_codes(client, root, written):
     assert ">5 rows; details: Event, Address<" in page.content.decode()
     (bar,) = page.context["figure"]["data"][0]["y"]
     assert bar == "period: soft close"
+    assert short_text("subject", "quotarequest") == "quota request"
     file = b"".join(client.get(f"{ADDRESS}&format=csv")).decode("utf-8-sig")
     rows = list(csv.DictReader(io.StringIO(file)))
     assert {(row["action"], row["subject"]) for row in rows} == {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
+
+from django.apps import apps
 
 from portal.templatetags import measures
 from portal.templatetags.measures import price_text, shortest
@@ -14,7 +17,13 @@ from scheduler.selectors.books.frame import Cell, Column, Form
 from scheduler.states import day_words
 
 # Columns whose texts are the code's own words.
-_WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what", "subject"})
+_WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what"})
+
+
+@cache
+def _things() -> dict[str, str]:
+    """What there is rows of, in words, by the one word that the audit keeps."""
+    return {str(it._meta.model_name): str(it._meta.verbose_name) for it in apps.get_models()}
 
 
 def exact_text(cell: Cell) -> str:
@@ -81,6 +90,8 @@ def short_text(name: str, text: str) -> str:
         return action_words(text)
     if name == "kind":
         return words(text)
+    if name == "subject":
+        return _things().get(text) or words(text)
     return text.replace("_", " ") if name in _WORDS else text
 
 
