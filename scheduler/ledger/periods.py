@@ -135,9 +135,7 @@ def obstacles(
     if now_s < month.end_s:
         end = datetime.fromtimestamp(month.end_s, UTC)
         found.append(
-            Finding(
-                Trouble.NOT_OVER, str(month), f"it is not over before {end:%-d %b %Y, %H:%M} UTC"
-            )
+            Finding(Trouble.NOT_OVER, str(month), f"is not over before {end:%-d %b %Y, %H:%M} UTC")
         )
     if earlier_open is not None and earlier_open < month:
         found.append(

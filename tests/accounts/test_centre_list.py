@@ -31,7 +31,7 @@ def test_centres_name_their_teams_and_since_when(
         cost_centres(alice)
     client.force_login(root)
     page = client.get("/finance/centres/").content.decode()
-    assert "since 20 November 2026" in page and "Old &lt;b&gt;" in page
+    assert 'since <time datetime="2026-11-20">20 Nov 2026<' in page and "Old &lt;b&gt;" in page
     assert "no team is charged to it now" in page
     items = client.get("/api/v1/finance/cost-centres/").json()["items"]
     assert [(one["code"], len(one["teams"])) for one in items] == [

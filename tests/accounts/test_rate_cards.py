@@ -30,6 +30,7 @@ from accounts.services import (
     propose_rate,
 )
 from scheduler.ledger.rating import ChargeKind, Price, PriceList
+from scheduler.states import moment_words
 from tests.accounts.pricing import HOUR, ended, held, prices
 from tests.scenes import NOON, at
 
@@ -175,10 +176,10 @@ class TestTeamCards:
         propose_rate(**add, valid_from=soon + 20 * HOUR, card=card)
         with pytest.raises(Invalid) as refused:
             propose_card(actor=clerk, card=card)
-        assert f"H100, {RateKind.GENERAL.label}: no price from {soon:%Y-%m-%d %H:%M} until" in str(
+        assert f"H100, {RateKind.GENERAL.label}: no price from {moment_words(soon)} until" in str(
             refused.value
         )
-        assert f"no price from {soon + 10 * HOUR:%Y-%m-%d %H:%M} until" in str(refused.value)
+        assert f"no price from {moment_words(soon + 10 * HOUR)} until" in str(refused.value)
         with pytest.raises(Invalid, match="does not live"):
             propose_rate(**add, valid_from=soon + 31 * HOUR, card=card)
         propose_rate(**add, valid_from=soon, valid_until=soon + HOUR, card=card)

@@ -59,7 +59,7 @@ def test_a_dry_run_says_whether_it_is_in_time_and_what_helps(program, alice, clu
     assert quote["finish"]["outlook"] == "unlikely" and quote["finish"]["slack_s"] < 0
     assert "after" in quote["finish"]["sentence"]
     helps = quote["remedies"]
-    assert helps[0]["fix"].startswith("limit:10") and "time limit of 2h" in helps[0]["words"]
+    assert helps[0]["fix"].startswith("limit:10") and "time limit of 2 h" in helps[0]["words"]
     assert helps[0]["cost_p50"] < quote["estimate"]["cost_p50"]
     problem_of(caller.post("/jobs/", {**asked, "finish_by_policy": "cancel"}), 422)
     assert not Job.objects.exists()

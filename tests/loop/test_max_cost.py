@@ -235,6 +235,6 @@ def test_who_asks_is_warned_before_its_price_is_used_up(cluster, alice, project)
     first = Notification.objects.order_by("pk").first()
     assert first.title == "t has used 80 % of what its highest price pays for"
     assert first.text == (
-        "In this attempt it pays for 16m5s; 3m13s are left. Its page says how to give it a "
-        "higher one."
+        "In this attempt it pays for 16 min 5 s; 3 min 13 s are left. Its page says how to give it "
+        "a higher one."
     )

@@ -43,9 +43,9 @@ def runs(cluster, alice, project, **more):
 @pytest.mark.parametrize(
     ("asked", "limit_s", "words"),
     [
-        ("2", 1965, "2.00 EUR, is enough for 27m45s from now; it has cost 0.30 EUR so far."),
-        ("0.5", 465, "0.50 EUR, is enough for 2m45s from now; it has cost 0.30 EUR so far."),
-        ("50", None, "50.00 EUR, is enough for the whole time limit of 1h."),
+        ("2", 1965, "2.00 EUR, is enough for 27 min from now; it has cost 0.30 EUR so far."),
+        ("0.5", 465, "0.50 EUR, is enough for 2 min 45 s from now; it has cost 0.30 EUR so far."),
+        ("50", None, "50.00 EUR, is enough for the whole time limit of 1 h."),
         ("none", 0, "Without a highest price only its time limit bounds what it costs."),
     ],
 )

@@ -258,9 +258,9 @@ def test_what_if_quotes_changes_without_submitting(client, alice, project, yard)
     data = form_data(project, gpus_per_node="2", time_limit="4h", whatif="1")
     page = client.post(reverse("jobs:submit"), data)
     found = {one.words: one for one in page.context["alternatives"]}
-    assert {"1 GPU per node", "4 GPUs per node", "at most 2h"} <= set(found)
+    assert {"1 GPU per node", "4 GPUs per node", "at most 2 h"} <= set(found)
     whole = page.context["quote"].worst_case_cost
-    for words in ("1 GPU per node", "at most 2h"):
+    for words in ("1 GPU per node", "at most 2 h"):
         assert found[words].quote.worst_case_cost == whole / 2
     assert "What if" in page.content.decode() and Job.objects.count() == before
 

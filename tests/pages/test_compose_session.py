@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Job, JobDraft, Session, SubmitKey
+from scheduler.services.composing.drafts import save_draft
 from tests.composing import make_template
 from tests.pages.test_compose import form_data
 from tests.pages.yard import build_yard
@@ -255,3 +256,13 @@ def test_without_a_name_it_is_called_after_what_it_is(client, alice, project, ya
     assert not form["name"].value()
     client.post(COMPOSER, session_data(project, app, name=""))
     assert Job.objects.latest("pk").name == app
+
+
+def test_drafts_are_turned_in_leaves(client, alice, project):
+    for number in range(13):
+        save_draft(actor=alice, key=f"k{number}", fields={"name": f"draft-{number}"})
+    client.force_login(alice)
+    first, second = (client.get(reverse("jobs:start"), {"page": n}) for n in (1, 2))
+    assert [len(list(page.context["drafts"])) for page in (first, second)] == [12, 1]
+    assert 'Drafts <span class="n">13</span>' in second.content.decode()
+    assert "1 to 12 of 13" in first.content.decode()

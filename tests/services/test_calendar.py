@@ -38,7 +38,7 @@ def test_softly_on_the_first_for_good_on_the_fifth_and_once(client, root, clerk,
     assert close_by_calendar(now=FIRST) == 1 and state() == "soft_closed"
     assert close_by_calendar(now=FIFTH - timedelta(seconds=1)) == 0
     page = client.get("/finance/").content.decode()
-    assert "5 December" in page
+    assert "5 Dec 2026" in page
     assert close_by_calendar(now=FIFTH) == 1
     only = PeriodClose.objects.get()
     assert (state(), only.closed_by, only.control) == ("closed", None, 1080)

@@ -101,7 +101,7 @@ def test_what_is_in_the_way_is_said_when_asking_and_again_when_deciding(
     theirs = plan_booking(
         actor=root, owner=other_team, pool=cluster.pool, nodes=2, now=at(0), **times
     )
-    with pytest.raises(Invalid, match=r"maintenance 2026.*Choose another time") as refused:
+    with pytest.raises(Invalid, match=r"maintenance 20 Nov 2026.*Choose another time") as refused:
         wish(8, who=lead, hours=(1, 8))
     assert refused.value.field == "valid_from"
     before = (QuotaRequest.objects.values().get(pk=request.pk), AuditEvent.objects.count())

@@ -10,6 +10,7 @@ from django.utils import timezone
 from portal.forms.composing.started import start_from
 from portal.pages.access import page, viewer_of
 from portal.pages.composing.offers import offer_for
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.composing.templates import visible_templates
 from scheduler.selectors.jobs import own_jobs
@@ -48,7 +49,7 @@ def start(request: HttpRequest) -> HttpResponseBase:
         "text": text,
         "problems": problems,
         "jobs": own_jobs(viewer)[:MOST_JOBS],
-        "drafts": drafts_of(viewer),
+        "drafts": leaf_of(request, drafts_of(viewer), "page", size=MOST_JOBS),
         "templates": visible_templates(viewer)[:MOST_TEMPLATES],
     }
     return render(request, "composing/start.html", context)
