@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.pages.sets.compare import OFFERED
 from scheduler.models import DeviceSample
 from scheduler.models.telemetry import UNKNOWN_USE
 from tests import scenes
@@ -132,3 +133,23 @@ def test_eight_jobs_take_as_many_statements_as_two(
     ids = [yard.succeeded.pk, yard.failed.pk, *more]
     with django_assert_num_queries(len(few)):
         client.get(reverse(PAGE), {"id": ",".join(map(str, ids))})
+
+
+def test_what_could_stand_beside_the_only_one_is_offered(client, alice, carol, root, yard):
+    client.force_login(alice)
+    one = yard.succeeded
+    page = client.get(reverse(PAGE), {"id": one.pk})
+    offered = page.context["offered"]
+    assert 0 < len(offered) <= OFFERED and one not in [job for job, _ in offered]
+    assert {job.project_id for job, _ in offered} == {one.project_id}
+    job, numbers = offered[0]
+    assert f'href="?id={one.pk}%2C{job.pk}"' in page.content.decode()
+    both = client.get(reverse(PAGE), {"id": numbers})
+    assert [row.job.pk for row in both.context["rows"]] == [one.pk, job.pk]
+    assert both.context["offered"] == []
+    # Without any: one's own; who has none is offered none, least of all of others.
+    mine = client.get(reverse(PAGE)).context["offered"]
+    assert mine and {job.owner_id for job, _ in mine} == {alice.pk}
+    client.force_login(carol)
+    for asked in ({}, {"id": one.pk}):
+        assert client.get(reverse(PAGE), asked).context["offered"] == []

@@ -21,13 +21,22 @@ from portal.templatetags import measures
 from portal.templatetags.portal import money
 from portal.templatetags.wording import words
 from scheduler.models import Job
-from scheduler.selectors.jobs import MAX_PK, may_read_inside, shown_spec, visible_jobs
+from scheduler.selectors.jobs import (
+    MAX_PK,
+    may_read_inside,
+    one_of_each_set,
+    own_jobs,
+    shown_spec,
+    visible_jobs,
+)
 from scheduler.selectors.machines.measured import measured_means
 from scheduler.selectors.machines.overlaid import run_series
 from scheduler.selectors.telemetry import FULL
 from scheduler.spec.lines import in_one_line
 
 MOST = 8
+# With fewer than two chosen, so many others of the project, or of one's own, are offered.
+OFFERED = 6
 NOTHING = "–"
 CLOSED = "not for your role"
 PARAMETERS = ("id", "rows")
@@ -66,12 +75,22 @@ def compare(request: HttpRequest) -> HttpResponseBase:
         "only": only,
         "charts": run_charts(run_series(viewer, jobs, now=now), names),
         "most_devices": FULL,
+        "offered": _offered(viewer, jobs),
         "asked": ", ".join(str(job.pk) for job in jobs),
         "most": MOST,
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
     }
     return render(request, "sets/compare.html", context)
+
+
+def _offered(viewer: User, jobs: list[Job]) -> list[tuple[Job, str]]:
+    """The newest that could stand beside the only one, each with the numbers of both."""
+    if len(jobs) > 1:
+        return []
+    near = visible_jobs(viewer).filter(project=jobs[0].project_id) if jobs else own_jobs(viewer)
+    others = one_of_each_set(near).exclude(pk__in=[job.pk for job in jobs]).order_by("-pk")
+    return [(job, ",".join(str(one.pk) for one in (*jobs, job))) for job in others[:OFFERED]]
 
 
 def _numbers(texts: Iterable[str]) -> tuple[list[int], list[str]]:
