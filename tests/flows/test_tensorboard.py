@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from portal.embedded.programs import LocalNode
-from tests.flows.test_jupyter import FOLDER
+from tests.flows.test_jupyter import FOLDER, HOW
 from tests.flows.test_sessions import come_in, start, until
 
-HOW = "python3 -m venv .venv-jupyter && .venv-jupyter/bin/pip install jupyterlab tensorboard"
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.once,
