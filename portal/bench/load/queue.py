@@ -17,6 +17,7 @@ from portal.bench.figures import client, machine, spec, tell
 from portal.bench.load.crew import Crew, Seen, enrol
 from portal.bench.load.effort import Effort
 from portal.bench.load.mixes import CONFIGS, QUOTA, Config, Order, plan
+from portal.bench.load.turns import read_turns
 from portal.embedded.stack import Stack
 from portal.embedded.temporary import temporary_stack
 from scheduler.agent.client import Backoff
@@ -80,6 +81,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         effort = Effort(stack)
         wall_s = asyncio.run(_play(stack, api, config, orders, tokens, seen))
         computing = effort.per_job_ms(len(orders))
+        turns = read_turns(stack, "", wall_s)
     units = sum(order.kind.units * seen.ran_s.get(order.name, 0.0) for order in orders)
     return {
         "bench": "queue",
@@ -95,6 +97,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "usage": round(units / (config.cohorts * config.queues * QUOTA * wall_s), 4),
         "admission_s": _admissions(config, orders, seen),
         "computing_ms_per_job": computing,
+        **turns,
         **machine(),
     }
 
