@@ -140,7 +140,7 @@ def test_a_team_s_month_has_its_share_on_page_and_in_groups(client, root, team, 
     foot = {column.name: text for column, text, _ in page["foot"]}
     assert foot["used_percent"] == f"{share} %" and "used_percent" not in sums
     assert foot["team"] == "" and not {"guaranteed", "mean_gpus"} & set(names)
-    whole = client.get(f"{ADDRESS}&columns=all").context
+    whole = client.get(f"{ADDRESS}&rows=all&columns=all").context
     assert {"guaranteed", "mean_gpus"} <= {column.name for column, _ in whole["columns"]}
     assert whole["details"] == [] and page["details"]
     (problem,) = client.get(f"{ADDRESS}&columns=some").context["problems"]
@@ -156,14 +156,76 @@ def test_a_team_s_month_has_its_share_on_page_and_in_groups(client, root, team, 
 
 
 @pytest.mark.django_db
-def test_use_of_all_models_leads_to_the_seconds_of_all(client, root, team, yard):
+@pytest.mark.parametrize("rows", ["", "&rows=all"])
+def test_use_of_all_models_leads_to_the_seconds_of_all(client, root, team, yard, rows):
     guaranteed(team, 1)
     close(root)
     client.force_login(root)
-    page = client.get(f"{ADDRESS}&team=vision&columns=all").context
+    page = client.get(f"{ADDRESS}&team=vision&columns=all{rows}").context
     cells = [cell for row in page["rows"] for cell in row if "/segments/" in cell.url]
     assert {cell.column.name for cell in cells} >= {"used_gpu_seconds", "model_gpu_seconds"}
     for cell in cells:
         found = client.get(cell.url.replace("/finance/", "/api/v1/finance/", 1)).json()
         if cell.column.name.endswith("gpu_seconds"):
             assert found["totals"]["gpu_seconds"] == cell.value
+
+
+def _texts(page):
+    return [{cell.column.name: cell.text for cell in row} for row in page["rows"]]
+
+
+@pytest.mark.django_db
+def test_a_month_is_first_shown_by_team_and_model_and_day_by_day_on_request(
+    client, root, team, yard
+):
+    guaranteed(team, 1)
+    close(root)
+    client.force_login(root)
+    page = client.get(ADDRESS)
+    body, lines = page.content.decode(), _texts(page.context)
+    assert [(line["team"], line["flavour"]) for line in lines] == [
+        ("speech", "H100 80GB"),
+        ("vision", "any model"),
+        ("vision", "H100 80GB"),
+    ]
+    assert not {"day", "peak_gpus"} & set(lines[0])
+    # Of half a day and ten whole ones of a GPU two hours were used; the model is a part of that.
+    assert (lines[1]["guaranteed_gpu_seconds"], lines[1]["used_gpu_seconds"]) == ("252.0", "2.0")
+    assert (lines[1]["used_percent"], lines[2]["used_percent"]) == ("0.79 %", "—")
+    assert (lines[2]["used_gpu_seconds"], lines[2]["model_gpu_seconds"]) == ("—", "2.0")
+    assert all(holds for holds, _ in page.context["checks"])
+    # What it adds up to, its picture and its files are those of the days.
+    whole = client.get(f"{ADDRESS}&rows=all")
+    days = whole.context
+    assert [text for *_, text in page.context["foot"][2:]] == [
+        text for column, _, text in days["foot"] if column.name in lines[0]
+    ][2:]
+    assert page.context["figure"] == days["figure"]
+    file = b"".join(client.get(f"{ADDRESS}&format=csv")).decode("utf-8-sig")
+    sent = client.get(f"/api/v1{ADDRESS}&limit=1000").json()["rows"]
+    count = len(list(csv.DictReader(io.StringIO(file))))
+    assert count == len(sent) == len(days["rows"]) == page.context["rows_behind"] > len(lines)
+    assert f"3 rows by team and GPU; {count} in files" in body
+    assert ">By team and GPU</a>" in whole.content.decode()
+    # A team leads to its days, and stays within what it was narrowed to.
+    (link,) = {row[0].url for row in page.context["rows"] if row[0].text == "vision"}
+    behind = _texts(client.get(link).context)
+    assert {row["team"] for row in behind} == {"vision"} and len(behind) == 12
+    narrowed = client.get(f"{ADDRESS}&from=2026-11-20&to=2026-11-21&rows=all").context
+    assert 0 < len(narrowed["rows"]) < count and not narrowed["problems"]
+
+
+@pytest.mark.django_db
+def test_what_is_asked_of_the_rows_is_said_where_it_is_not_known(client, root, yard):
+    close(root)
+    client.force_login(root)
+    page = client.get(f"{ADDRESS}&rows=some").context
+    assert page["problems"] == ["rows: 'some' is not known; choose from all."] and page["rows"]
+    # Groups that somebody asks for come before those of the page, and an order stays.
+    grouped = client.get(f"{ADDRESS}&by=day").context
+    assert grouped["columns"][0][0].name == "day" and not grouped["rows_behind"]
+    sorted_ = _texts(client.get(f"{ADDRESS}&sort=-used_gpu_seconds").context)
+    assert [row["used_gpu_seconds"] for row in sorted_] == ["2.0", "1.0"]
+    # Where there is nothing, nothing is taken together.
+    empty = client.get(ADDRESS.replace("2026-11", "2025-01")).context
+    assert empty["rows"] == [] and not empty["rows_behind"]

@@ -27,7 +27,7 @@ from portal.reports.books.opened import (
     page_of,
     shown_rows,
 )
-from portal.reports.books.pivots import figures_of, groups_of, pivoted
+from portal.reports.books.pivots import figures_of, folded, groups_of, pivoted
 from portal.reports.books.sending import MOST_SENT, kept_instead, send_file
 from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet, sum_under
@@ -81,7 +81,8 @@ def index(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET")
 def report(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """`?period=2026-11&team=…&sort=-total&after=…`; `?format=csv|xlsx|parquet|manifest`."""
+    """`?period=2026-11&team=…&sort=-total&after=…`; `?format=csv|xlsx|parquet|manifest`; where it
+    folds, `?rows=all` shows it row by row, as files have it."""
     viewer, now = viewer_of(request), timezone.now()
     months = shelf()
     wish = parse_wish(request.GET, now=now, period=months.last_closed)
@@ -100,6 +101,9 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     except (Invalid, Conflict, NotFound, files.Unavailable) as refused:
         problems.append(f"{refused.field}: {refused.detail}" if refused.field else refused.detail)
         sheet = Sheet(lambda after: iter(()), {}, ())
+    behind = sheet.count if found is whole and whole.folds and not wish.has_all_rows else 0
+    if behind:
+        found, sheet = folded(whole, sheet, wish.ask)
     table = _table(found, wish, sheet)
     if not (problems or table["rows"] or wish.after):
         problems += _found_nothing(wish.ask)
@@ -113,6 +117,8 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "formats": _FORMAT_WORDS,
         "groups": groups_of(whole),
+        "folds": _fold_words(whole),
+        "rows_behind": behind,
         "figures": figures_of(whole),
         "pivot": wish.pivot,
         "fields": [(n, wish.ask.value(n) or "") for n in FILTERS if n in found.takes],
@@ -123,6 +129,12 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "now": now,
     }
     return render(request, "finance/report.html", context)
+
+
+def _fold_words(whole: Report) -> str:
+    """By what its page first takes its rows together: `team and GPU`; empty for none."""
+    titles = [whole.column(name).title for name in whole.folds]
+    return " and ".join(title if title.isupper() else title.lower() for title in titles)
 
 
 def _found_nothing(ask: Ask) -> list[str]:
@@ -148,6 +160,7 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
         "left_out": left_out,
         "details": details,
         "has_details": wish.has_details,
+        "has_all_rows": wish.has_all_rows,
         "figure": report_figure(found, sheet),
         "following": following,
         "page_rows": PAGE_ROWS,

@@ -18,6 +18,7 @@ PARAMETERS = (
     *FILTERS,
     *_PIVOT,
     "columns",
+    "rows",
     "after",
     "format",
     "of",
@@ -42,6 +43,7 @@ class Wish:
     style: Style = field(default_factory=Style)
     pivot: Pivot = field(default_factory=Pivot)
     has_details: bool = False
+    has_all_rows: bool = False
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -68,6 +70,7 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
     wish.ask = Ask(month, attempt=attempt, now_s=int(now.timestamp()), **names)
     wish.pivot = Pivot(*(found[name] for name in _PIVOT))
     wish.has_details = _one_of(wish, "columns", found["columns"], ("", "all")) == "all"
+    wish.has_all_rows = _one_of(wish, "rows", found["rows"], ("", "all")) == "all"
     wish.form = _one_of(wish, "format", found["format"], ("", *FORMATS))
     wish.of = _one_of(
         wish, "of", found["of"] or "csv", tuple(f for f in FORMATS if f != "manifest")

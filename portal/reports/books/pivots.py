@@ -1,4 +1,5 @@
-"""A report's rows taken together: by one of its columns, and across another one.
+"""A report's rows taken together: by one of its columns, and across another one; or as its page
+first shows them.
 
 What comes out is a report like any other, so the page, its files and its picture need nothing new.
 """
@@ -17,6 +18,7 @@ from scheduler.selectors.books.frame import (
     Cells,
     Check,
     Column,
+    Drill,
     Form,
     Report,
     Sheet,
@@ -65,7 +67,7 @@ def pivoted(report: Report, sheet: Sheet, ask: Ask, pivot: Pivot) -> tuple[Repor
     by = _named(groups_of(report), pivot.by, "by")
     if not pivot.across:
         figures = figures_of(report)
-        return _taken(report, sheet, ask, by, [(column, None) for column in figures], -1)
+        return _taken(report, sheet, ask, (by,), [(column, None) for column in figures], -1)
     across = _named(groups_of(report), pivot.across, "across")
     if across is by:
         raise Invalid("Group by one column, across another.", field="across")
@@ -82,7 +84,30 @@ def pivoted(report: Report, sheet: Sheet, ask: Ask, pivot: Pivot) -> tuple[Repor
             "group by it instead.",
             field="across",
         )
-    return _taken(report, sheet, ask, by, [(figure, value) for value in values], place)
+    return _taken(report, sheet, ask, (by,), [(figure, value) for value in values], place)
+
+
+def folded(report: Report, sheet: Sheet, ask: Ask) -> tuple[Report, Sheet]:
+    """The report as its page first shows it: taken together by its `folds`, and as it is where it
+    has none. Its first words lead to the rows behind them."""
+    if not report.folds:
+        return report, sheet
+    figures = [(column, None) for column in figures_of(report)]
+    by = tuple(report.column(name) for name in report.folds)
+    made, kept = _taken(report, sheet, ask, by, figures, -1)
+    first, *rest = made.columns
+    rows = Drill(report.slug, {first.name: first.name}, {"rows": "all"})
+    drilled = (_without(report.column(column.name), made) for column in rest)
+    return replace(made, columns=(replace(first, drill=rows), *drilled)), kept
+
+
+def _without(column: Column, made: Report) -> Column:
+    """A column whose figure leads on by what its row still says."""
+    if column.drill is None:
+        return column
+    names = {each.name for each in made.columns}
+    take = {key: name for key, name in column.drill.take.items() if name in names}
+    return replace(column, drill=replace(column.drill, take=take))
 
 
 def _named(columns: list[Column], name: str, field: str) -> Column:
@@ -99,28 +124,33 @@ def _taken(
     report: Report,
     sheet: Sheet,
     ask: Ask,
-    by: Column,
+    by: tuple[Column, ...],
     parts: list[tuple[Column, str | None]],
     across: int,
 ) -> tuple[Report, Sheet]:
-    """Rows summed by a column; each part is a figure, of one value of `across` or of all."""
+    """Rows summed by columns; each part is a figure, of one value of `across` or of all.
+
+    In order of the first column, and as they come within it: the whole stands above its parts.
+    """
     places = {column.name: place for place, column in enumerate(report.columns)}
-    sums: dict[str, list[Cell]] = {}
-    labels: dict[str, Cell] = {}
+    sums: dict[tuple[str, ...], list[Cell]] = {}
+    labels: dict[tuple[str, ...], Cells] = {}
     for row in sheet.rows(0):
-        label = row.cells[places[by.name]]
-        labels[exact_text(label)] = label
-        found = sums.setdefault(exact_text(label), [None] * len(parts))
+        cells = tuple(row.cells[places[column.name]] for column in by)
+        key = tuple(map(exact_text, cells))
+        labels[key] = cells
+        found = sums.setdefault(key, [None] * len(parts))
         for number, (column, value) in enumerate(parts):
             if value is None or exact_text(row.cells[across]) == value:
                 found[number] = _added(found[number], row.cells[places[column.name]])
     columns = (
-        replace(by, drill=None),
+        *(replace(column, drill=None) for column in by),
         *(_part(report, column, value, across) for column, value in parts),
     )
-    rows: list[Cells] = [(labels[key], *sums[key]) for key in sorted(sums)]
+    ordered = sorted(sums, key=lambda key: key[0])
+    rows: list[Cells] = [(*labels[key], *sums[key]) for key in ordered]
     if across < 0:
-        columns, rows = _with_shares(report, columns, rows)
+        columns, rows = _with_shares(report, columns, rows, len(by))
     made = sheet_of(columns, rows, ask, ())
     own = {column.name for column, value in parts if value is None}
     checks = []
@@ -129,26 +159,27 @@ def _taken(
         unit = "GPU-s" if column.form is Form.SECONDS else sheet.currency
         words = f"{column.title.removesuffix(' h')} adds up to the report's"
         checks.append(Check(words, made.totals[name], sheet.totals[name], unit))
-    drawn = _drawn_figure(report, columns[1:])
-    chart = (by.name, drawn.name) if drawn else None
+    drawn = _drawn_figure(report, columns[len(by) :])
+    chart = (by[0].name, drawn.name) if drawn else None
     kept = replace(made, currency=sheet.currency, version=sheet.version, state=sheet.state)
-    grouped = replace(report, columns=columns, chart=chart, grain=by.title.lower())
+    grain = " and ".join(column.title.lower() for column in by)
+    grouped = replace(report, columns=columns, chart=chart, grain=grain)
     return grouped, replace(kept, checks=(*sheet.checks, *checks), remarks=sheet.remarks)
 
 
 def _with_shares(
-    report: Report, columns: tuple[Column, ...], rows: list[Cells]
+    report: Report, columns: tuple[Column, ...], rows: list[Cells], heads: int
 ) -> tuple[tuple[Column, ...], list[Cells]]:
     """With the columns of shares where they stand in the report: sums have shares of their own."""
-    by, *figures = columns
+    by, figures = columns[:heads], columns[heads:]
     named = {column.name: column for column in figures}
     named |= {column.name: column for column in report.columns if column.share_of}
     kept = [named[column.name] for column in report.columns if column.name in named]
     found: list[Cells] = []
-    for label, *cells in rows:
-        sums = {column.name: cell for column, cell in zip(figures, cells, strict=True)}
-        found.append((label, *(sum_under(column, sums) for column in kept)))
-    return (by, *kept), found
+    for row in rows:
+        sums = {column.name: cell for column, cell in zip(figures, row[heads:], strict=True)}
+        found.append((*row[:heads], *(sum_under(column, sums) for column in kept)))
+    return (*by, *kept), found
 
 
 def _drawn_figure(report: Report, figures: Sequence[Column]) -> Column | None:

@@ -212,7 +212,8 @@ class Report:
 
     `is_streamed` reports may be longer than memory and cannot be sorted. `chart` names the column
     of labels and the one of values of its picture; `stack`: those whose seconds stand one after the
-    other in each bar instead. `is_trail` reports are what figures lead to.
+    other in each bar instead. `is_trail` reports are what figures lead to. `folds`: the columns a
+    page takes rows together by, until somebody asks for the rows themselves.
     """
 
     slug: str
@@ -227,6 +228,7 @@ class Report:
     stack: tuple[str, ...] = ()
     is_streamed: bool = False
     is_trail: bool = False
+    folds: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column:
         """The column of this name; raises KeyError."""

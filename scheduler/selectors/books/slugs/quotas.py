@@ -144,5 +144,6 @@ REPORTS = (
         "team × flavour × day", _QUOTAS, Who.BOOKS | Who.TEAMS | Who.OPERATORS, _quota_use,
         SPAN | {"team"}, ("team", "used_gpu_seconds"),
         ("within_gpu_seconds", "beyond_gpu_seconds", "unused_gpu_seconds"),
+        folds=("team", "flavour"),
     ),
 )  # fmt: skip
