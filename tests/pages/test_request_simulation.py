@@ -35,6 +35,12 @@ def test_the_waits_of_each_team_are_in_the_table(client, cluster, root, alice, l
     page = client.get(f"/requests/{asked.pk}/").content.decode()
     assert "1 h / 1 h 48 min" in page
     assert "0 s / 0 s" in page
+    assert "vision</bdi> waits" in page and "half of 2 jobs at most / nine of ten at most" in page
+    assert "More cost a month, if used in full" in page
+    # What is in use is held against what is asked to be higher.
+    requesting.ask(alice, team, kind="guaranteed", now=now)
+    page = client.get("/approvals/").content.decode()
+    assert all(f'0<span class="sub">{what}' in page for what in ("2 at most", "0 guaranteed"))
 
 
 def test_a_long_simulation_comes_to_the_page_by_itself(

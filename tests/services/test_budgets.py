@@ -10,6 +10,7 @@ import pytest
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Attempt, Budget, BudgetAlert, BudgetHold, UsageEntry
 from scheduler.money import MOST_MONEY, from_steps, steps_of
+from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.inbox.mailing import write_mails
@@ -145,7 +146,7 @@ def with_lease():
 
 
 class TestAlerts:
-    def test_each_threshold_goes_off_once_for_a_version(self, cluster, money, alice, project):
+    def test_each_threshold_goes_off_once_for_a_version(self, root, cluster, money, alice, project):
         budget = money("7.20", enforcement="warn")
         attempt = start(submit(alice, project, time_limit="2h"), cluster.node(1))
         sync(cluster.node(1), running(attempt), now=at(1))
@@ -153,6 +154,8 @@ class TestAlerts:
             watch_budgets(now=at(seconds))
         fired = list(BudgetAlert.objects.order_by("pk").values_list("threshold", flat=True))
         assert fired == ["50", "80", "100", "forecast"]
+        (view,) = budget_views(root, now=at(7450))
+        assert view.told_at == "50, 80, 100 % used and 100 % forecast"
         money("7.20", version=1, enforcement="warn")
         watch_budgets(now=at(7500))
         assert BudgetAlert.objects.filter(version=2).count() == 4

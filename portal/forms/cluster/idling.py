@@ -37,7 +37,7 @@ class IdleRuleForm(forms.Form):
     )
     warn_minutes = _whole("Warn after, minutes", "For so long, without a break.", "warn_minutes")
     first_minutes = _whole(
-        "Aside from the first, minutes",
+        "Not within the first, minutes",
         "Of each attempt: starting, loading data.",
         "first_minutes",
     )

@@ -12,7 +12,7 @@ from django.db.models import OuterRef, Q, QuerySet
 
 from accounts.models import Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
-from scheduler.models import Budget, BudgetAlert
+from scheduler.models import Budget, BudgetAlert, Threshold
 from scheduler.money import from_steps
 from scheduler.selectors.sharing.limits import budgets_of
 from scheduler.selectors.sharing.reckoning import (
@@ -52,6 +52,14 @@ class BudgetView:
         if self.budget.is_money:
             return from_steps(figure)
         return Decimal(figure) / _S_PER_HOUR
+
+    @property
+    def told_at(self) -> str:
+        """What people were told of, rising: `50, 80, 100 % used`; empty for nothing."""
+        told = [one for one in Threshold if one in {alert.threshold for alert in self.alerts}]
+        shares = [one.value for one in told if one != Threshold.FORECAST]
+        words = [f"{', '.join(shares)} % used"] if shares else []
+        return " and ".join(words + [one.label for one in told if one == Threshold.FORECAST])
 
     @property
     def unit(self) -> str:

@@ -79,7 +79,7 @@ def _words(alert: BudgetAlert) -> tuple[str, str, str]:
     reached = alert.get_threshold_display()
     used, limit = figure_of(budget, alert.used), figure_of(budget, budget.limit)
     text = (
-        f"{used} of {limit} are used; it holds {until_words(budget.valid_until, alert.at)}. "
-        f"What it does: {budget.get_enforcement_display()}."
+        f"{used} of {limit} are used; the budget holds "
+        f"{until_words(budget.valid_until, alert.at)}. {budget.get_enforcement_display()}."
     )
     return f"Budget of {whose}: {reached}", text, page

@@ -74,12 +74,7 @@ def set_quota(
     account = account_of(owner)
     scope: dict[str, Any] = {"pool": pool, "gpu_model": gpu_model.strip()}
     found = Quota.objects.filter(account=account, **scope).first()
-    if seen is not None and seen != quota_stamp(found):
-        raise Conflict(
-            "Somebody changed this quota meanwhile. Look at it as it is now, then decide again.",
-            code="stale_version",
-            facts={"seen": quota_stamp(found)},
-        )
+    _check_seen(found, seen)
     check_tree(account, scope, guaranteed, maximum, is_bound=is_bound, now=now)
     _check_capacity(found or Quota(account=account, **scope), guaranteed, now)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
@@ -91,6 +86,16 @@ def set_quota(
     record(actor, "quota.set", about_it, before=before, after=after, on_behalf_of=giver)
     events.wake_scheduler_on_commit()
     return quota
+
+
+def _check_seen(found: Quota | None, seen: str | None) -> None:
+    if seen is not None and seen != quota_stamp(found):
+        what = "Somebody changed this quota meanwhile" if seen else "This quota is set already"
+        raise Conflict(
+            f"{what}. Look at it as it is now, then decide again.",
+            code="stale_version",
+            facts={"seen": quota_stamp(found)},
+        )
 
 
 def _counted(

@@ -177,7 +177,8 @@ def _open_remarks(span: Span, closed: frozenset[str]) -> tuple[str, ...]:
     are = "is" if len(left) == 1 else "are"
     return (
         f"{which} {are} not closed: what days cost there is what was charged so far, by whole "
-        "hours while a job runs. The close rates them, and adds shares and what was reserved.",
+        "hours while a job runs. The close of a month prices it for good, and adds shares and what "
+        "was reserved.",
     )
 
 
