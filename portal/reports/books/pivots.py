@@ -92,9 +92,9 @@ def folded(report: Report, sheet: Sheet, ask: Ask) -> tuple[Report, Sheet]:
     has none. Its first words lead to the rows behind them."""
     if not report.folds:
         return report, sheet
-    figures = [(column, None) for column in figures_of(report)]
+    figures = figures_of(report)
     by = tuple(report.column(name) for name in report.folds)
-    made, kept = _taken(report, sheet, ask, by, figures, -1)
+    made, kept = _taken(report, sheet, ask, by, [(column, None) for column in figures], -1)
     first, *rest = made.columns
     rows = Drill(report.slug, {first.name: first.name}, {"rows": "all"})
     drilled = (_without(report.column(column.name), made) for column in rest)
