@@ -155,12 +155,36 @@ def pool_asked(
     return pools.get(asked)
 
 
+class WhileIn(str):
+    """Words that hold only while their job is in `state`: its page takes them away after that."""
+
+    state: str
+
+    def __new__(cls, state: str, words: str) -> WhileIn:
+        """`words`, with how long they hold."""
+        made = super().__new__(cls, words)
+        made.state = state
+        return made
+
+
+def say(request: HttpRequest, words: str) -> None:
+    """Above the next page: what a press has done."""
+    messages.success(request, words, extra_tags=words.state if isinstance(words, WhileIn) else "")
+
+
+def outlived(request: HttpRequest, state: str) -> dict[str, Any]:
+    """For a part of a job's page with `&above=`, the state that words above the page tell of, as
+    long as they stand there: `is_outlived` once the job is in another `state`."""
+    above = request.GET.get("above", "")
+    return {"above": above if above == state else "", "is_outlived": above not in ("", state)}
+
+
 def said_and_back(
     request: HttpRequest, act: Callable[[], str], *route: Any, **kwargs: Any
 ) -> HttpResponseBase:
     """Do what a button asks, say how it went, and go to `route`; a refusal is said, too."""
     try:
-        messages.success(request, act())
+        say(request, act())
     except DomainError as refused:
         say_refused(request, refused)
     return redirect(*route, **kwargs)

@@ -17,7 +17,7 @@ from accounts.models import User
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
-from portal.pages.access import page, viewer_of
+from portal.pages.access import WhileIn, outlived, page, viewer_of
 from portal.pages.changing.reasons import done_or_asked, reason_in
 from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
@@ -220,6 +220,7 @@ def _head(request: HttpRequest, viewer: User, pk: int, now: datetime) -> HttpRes
     latest = context["attempts_known"]
     context |= {"tab": tab if tab in TABS else "", "now": now, "is_part": True}
     context |= {"attempts_known": known, "newer": latest if known and latest > known else 0}
+    context |= outlived(request, context["job"].state)
     response = render(request, "jobs/_head.html", context)
     # A page that was opened before anything began has no log and no chart to go on with.
     if known == 0 and latest:
@@ -238,7 +239,8 @@ def job_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
         if after.state == JobState.CANCELLED:
             return f"Job #{pk} is cancelled."
         if after.state == JobState.STOPPING or after.ended_at is None:
-            return f"Job #{pk} was asked to stop; it has time to save its work."
+            stopping = f"Job #{pk} was asked to stop; it has time to save its work."
+            return WhileIn(after.state, stopping)
         return f"Job #{pk} had ended before."
 
     def propose(reason: str) -> BulkCancel:
@@ -254,8 +256,8 @@ def job_hold(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
 
     def act() -> str:
-        hold_job(actor=viewer, job=job, reason=reason_in(request))
-        return f"Job #{pk} is held; release it to let it start."
+        after = hold_job(actor=viewer, job=job, reason=reason_in(request))
+        return WhileIn(after.state, f"Job #{pk} is held; release it to let it start.")
 
     return done_or_asked(request, act, "jobs:detail", pk, verb=f"Hold job #{pk}")
 
@@ -269,8 +271,9 @@ def job_pause(request: HttpRequest, pk: int) -> HttpResponseBase:
     def act() -> str:
         after = pause_job(actor=viewer, job=job, reason=reason_in(request))
         if after.state == JobState.HELD:
-            return f"Job #{pk} is held; release it to let it start."
-        return f"Job #{pk} was asked to save its work and stop; then it is paused in its old place."
+            return WhileIn(after.state, f"Job #{pk} is held; release it to let it start.")
+        then = "then it is paused in its old place"
+        return WhileIn(after.state, f"Job #{pk} was asked to save its work and stop; {then}.")
 
     return done_or_asked(request, act, "jobs:detail", pk, verb=f"Pause job #{pk}")
 
@@ -282,7 +285,7 @@ def job_release(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
 
     def act() -> str:
-        release_job(actor=viewer, job=job, reason=reason_in(request))
-        return f"Job #{pk} is released; it waits in its old place."
+        after = release_job(actor=viewer, job=job, reason=reason_in(request))
+        return WhileIn(after.state, f"Job #{pk} is released; it waits in its old place.")
 
     return done_or_asked(request, act, "jobs:detail", pk, verb=f"Release job #{pk}")

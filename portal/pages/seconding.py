@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from accounts.errors import DomainError, Invalid
-from portal.pages.access import say_refused
+from portal.pages.access import say, say_refused
 from portal.pages.changing.reasons import asked_or_said, reason_in, sent_before
 from scheduler.models import BulkCancel
 from scheduler.services.holding.alone import SecondNeeded
@@ -28,7 +28,7 @@ def done_or_proposed(
     sent once more, and what was said is proposed. `act` says nothing where nothing was done."""
     try:
         if words := act():
-            messages.success(request, words)
+            say(request, words)
     except SecondNeeded as needed:
         return _propose(request, needed, propose, *route)
     except DomainError as refused:

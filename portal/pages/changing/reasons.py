@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render, resolve_url
 
 from accounts.errors import DomainError, Invalid
-from portal.pages.access import say_refused
+from portal.pages.access import say, say_refused
 from scheduler.states import MOST_REASON
 
 # Fields that a form brings by itself.
@@ -34,7 +33,7 @@ def done_or_asked(
     says what is wrong and sends all that was sent once more. `verb` stands on its button."""
     try:
         if words := act():
-            messages.success(request, words)
+            say(request, words)
     except DomainError as refused:
         return asked_or_said(request, refused, *route, verb=verb)
     return redirect(*route)

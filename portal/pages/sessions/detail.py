@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 
 from accounts.errors import Conflict
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import WhileIn, outlived, page, said_and_back, viewer_of
 from portal.pages.changing.reasons import reason_in
 from portal.pages.seconding import done_or_proposed
 from scheduler.conf import load_conf
@@ -37,8 +37,10 @@ def session_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "sentence": end_sentence_of(job) if job.state in FINAL_JOB_STATES else "",
         "waits": wait_sentence_of(job) if job.state in WAITING_JOB_STATES else "",
         "decided": last_decided(viewer, now=now) if job.state == JobState.QUEUED else None,
-        "unknown": unknown_parameters(request.GET, ("part",)),
+        "unknown": unknown_parameters(request.GET, ("part", "above")),
         "now": now,
+        "is_part": bool(request.GET.get("part")),
+        **outlived(request, job.state),
     }
     template = "sessions/detail.html"
     return render(request, f"{template}#live" if request.GET.get("part") else template, context)
@@ -82,8 +84,10 @@ def session_stop(request: HttpRequest, pk: int) -> HttpResponseBase:
     session = get_visible_session(viewer, pk)
 
     def act() -> str:
-        cancel_job(actor=viewer, job=session.job, reason=reason_in(request))
-        return f"Session {pk} is being stopped."
+        after = cancel_job(actor=viewer, job=session.job, reason=reason_in(request))
+        if after.ended_at is not None:
+            return f"Session {pk} has ended."
+        return WhileIn(after.state, f"Session {pk} is being stopped.")
 
     def propose(reason: str) -> BulkCancel:
         return propose_to_cancel_jobs(actor=viewer, jobs=[session.job], reason=reason)
