@@ -156,20 +156,20 @@ def pool_asked(
 
 
 class WhileIn(str):
-    """Words that hold only while their job is in `state`: its page takes them away after that."""
+    """Words that hold while their job is in the state `holds`: its page takes them away then."""
 
-    state: str
+    holds: str
 
     def __new__(cls, state: str, words: str) -> WhileIn:
         """`words`, with how long they hold."""
         made = super().__new__(cls, words)
-        made.state = state
+        made.holds = state
         return made
 
 
 def say(request: HttpRequest, words: str) -> None:
     """Above the next page: what a press has done."""
-    messages.success(request, words, extra_tags=words.state if isinstance(words, WhileIn) else "")
+    messages.success(request, words, extra_tags=words.holds if isinstance(words, WhileIn) else "")
 
 
 def outlived(request: HttpRequest, state: str) -> dict[str, Any]:
