@@ -8,7 +8,14 @@ from decimal import Decimal
 import pytest
 
 from scheduler.loop.cycle import Scheduler
-from scheduler.models import Attempt, Budget, BudgetAlert, BudgetHold, UsageEntry
+from scheduler.models import (
+    Attempt,
+    Budget,
+    BudgetAlert,
+    BudgetHold,
+    Notification,
+    UsageEntry,
+)
 from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services.budgets.telling import tell_alerts
@@ -209,6 +216,17 @@ class TestAlerts:
         assert letter.subject == "Trainyard: Budget of vision: 50 % used"
         assert "0.60 EUR of 1.00 EUR" in letter.body
         assert "/teams/vision/quota/" in letter.body
+
+    def test_a_leap_past_all_of_it_is_told_as_far_as_it_went(
+        self, cluster, money, alice, lead, project
+    ):
+        money("1", enforcement="warn")
+        start(submit(alice, project, time_limit="2h"), cluster.node(1))
+        watch_budgets(now=at(2500))
+        assert tell_alerts(now=at(2501)) >= 3
+        told = Notification.objects.filter(person=lead, title__endswith="used")
+        assert set(told.values_list("title", flat=True)) == {"Budget of vision: 250 % used"}
+        assert "2.50 EUR of 1.00 EUR" in told.latest("pk").text
 
 
 class TestHardStop:

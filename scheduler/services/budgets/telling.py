@@ -13,7 +13,7 @@ from django.db import transaction
 
 from accounts.models import Role, User
 from accounts.permissions import people_who_can
-from scheduler.models import Budget, BudgetAlert
+from scheduler.models import Budget, BudgetAlert, Threshold
 from scheduler.selectors.sharing.reckoning import figure_of
 from scheduler.services.inbox.telling import News, tell
 from scheduler.states import NoticeKind, until_words
@@ -77,6 +77,9 @@ def _words(alert: BudgetAlert) -> tuple[str, str, str]:
     elif account.team is not None:
         whose, page = account.team.slug, f"/teams/{account.team.slug}/quota/"
     reached = alert.get_threshold_display()
+    # One leap passes several of them; what is said is how far it went.
+    if alert.threshold != Threshold.FORECAST and alert.used > budget.limit > 0:
+        reached = f"{alert.used * 100 // budget.limit} % used"
     used, limit = figure_of(budget, alert.used), figure_of(budget, budget.limit)
     text = (
         f"{used} of {limit} are used; the budget holds "
