@@ -33,19 +33,19 @@ def test_results_and_specs_stand_beside_each_other(client, alice, yard):
     page = client.get(reverse(PAGE), {"id": pair})
     found = lines(page)
     assert found["Exit code"] == ("0", "3")
-    assert found["name"] == ("done", "broken")
+    assert found["Name"] == ("done", "broken")
     assert 'class="differs"' in page.content.decode()
     only = lines(client.get(reverse(PAGE), {"id": pair, "rows": "differing"}))
-    assert "name" in only and all(len(set(values)) == 2 for values in only.values())
+    assert "Name" in only and all(len(set(values)) == 2 for values in only.values())
 
 
 def test_a_default_is_said_where_another_job_says_more(client, alice, project, yard):
     more = scenes.submit(alice, project, nodes=2, env={"LAST_STEP": "7"})
     client.force_login(alice)
     found = lines(client.get(reverse(PAGE), {"id": f"{yard.queued.pk},{more.pk}"}))
-    assert found["nodes"] == ("1", "2")
+    assert found["Nodes"] == ("1", "2")
     assert found["env.LAST_STEP"] == ("–", "7"), "names of variables stay as they are"
-    assert "time limit" in found and "time_limit" not in found
+    assert "Time limit" in found and "time_limit" not in found
 
 
 def test_marked_jobs_are_compared_with_one_press(client, alice, yard):

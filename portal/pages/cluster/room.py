@@ -138,7 +138,8 @@ def draw_room(room: PoolRoom, scale: Scale, now: datetime, need: int = 0) -> Saf
     def y(count: int) -> float:
         return round(bottom - _HIGH * count / top, 1)
 
-    marks = sorted({0, top // 2, top} if top > 1 else {0, top})
+    # What is needed says its number itself.
+    marks = [mark for mark in sorted({0, top // 2, top}) if not need or mark != need]
     grid = format_html_join(
         "",
         '<path class="tk" d="M{} {}H{}"/><text class="gl mu" x="{}" y="{}">{}</text>',

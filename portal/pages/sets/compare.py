@@ -3,7 +3,7 @@ specs differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,12 +14,13 @@ from django.utils import timezone
 
 from accounts.models import User
 from portal.forms.filters import unknown_parameters
+from portal.forms.jobs import JobForm
+from portal.forms.labels import as_words, labels_of
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_rows import JobRow, job_rows
 from portal.reports.overlay import run_charts
 from portal.templatetags import measures
 from portal.templatetags.portal import money
-from portal.templatetags.wording import words
 from scheduler.models import Job
 from scheduler.selectors.jobs import (
     MAX_PK,
@@ -152,17 +153,18 @@ def _specs(viewer: User, jobs: list[Job]) -> Iterator[Line]:
     specs = [shown_spec(viewer, job) if may_read_inside(viewer, job) else None for job in jobs]
     said = {field for spec in specs if spec for field in spec.readable()}
     flat = [dict(_flat(spec.readable(also=said))) if spec else None for spec in specs]
+    labels = labels_of(JobForm)
     names = dict.fromkeys(name for each in flat if each for name in each)
     for name in names:
         if name not in ("apiVersion", "kind"):
             values = (CLOSED if each is None else each.get(name, NOTHING) for each in flat)
-            yield Line(_title(name), tuple(values), is_code=True)
+            yield Line(_title(name, labels), tuple(values), is_code=True)
 
 
-def _title(name: str) -> str:
-    """`gpus per node`; what lies in a field keeps its name: `env.EPOCH_S`."""
-    field, dot, inner = name.partition(".")
-    return f"{words(field)}{dot}{inner}"
+def _title(name: str, labels: Mapping[str, str]) -> str:
+    """`GPUs per node`, as the form says it; what lies in a field keeps its name: `env.EPOCH_S`."""
+    label = labels.get(name, "")
+    return name if "." in name else label if label and ":" not in label else as_words(name)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
