@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.template.loader import render_to_string
@@ -36,7 +37,12 @@ def test_it_says_what_a_number_alone_and_a_moment_mean(client, alice, project, y
 
 def quoted(limits=(), budgets=(), **guess) -> str:
     """The part about time and money, of a quote made up; all figures are the same if not said."""
-    usual = {"starts_now": True, "start_p50_at": None, "start_p90_at": None, "why": ""}
+    usual: dict[str, Any] = {
+        "starts_now": True,
+        "start_p50_at": None,
+        "start_p90_at": None,
+        "why": "",
+    }
     usual |= {"last_start_p90_at": None, "basis": "the time limit", "run_p50_s": 60}
     usual |= {"run_p90_s": 60, "cost_p50": 1, "cost_p90": 1}
     quote = {"estimate": SimpleNamespace(**usual | guess), "limits": limits, "budgets": budgets}
@@ -61,7 +67,9 @@ def test_what_is_left_after_it_has_a_line_of_its_own():
     budget |= {"commits_at": "submit"}
     text = quoted([SimpleNamespace(**limit)], [SimpleNamespace(**budget)])
     assert "<b>1 GPU</b>" in text and "any GPU in all pools, without a limit" in text
-    assert "<b>3.00 EUR left</b>" in text and "5.00 without it; committed now, at the submit" in text
+    assert (
+        "<b>3.00 EUR left</b>" in text and "5.00 without it; committed now, at the submit" in text
+    )
     limit |= {"after": 9, "maximum": 8, "is_over": True, "borrowed": 1}
     budget |= {"after": -2, "left": 5, "is_over": True}
     text = quoted([SimpleNamespace(**limit)], [SimpleNamespace(**budget)])
