@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.states import hours_words, whole_span
+
 _LONGEST = 200
+# More seconds than these are a moment; terms that hold in every month, as they are kept.
+_MOST_S, _FIRST_MONTH = 400 * 86_400, "1970-01"
 _NOTHING = {None, "none", "empty", "no"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*\+00:00")
 # As sums and prices are stored; nobody reads zeros behind the cents.
@@ -37,6 +41,36 @@ def changes(before: str, after: str) -> list[Change]:
         for name in sorted(old.keys() | new.keys())
         if name not in old or name not in new or old[name] != new[name]
     ]
+
+
+def in_units(change: Change) -> Change:
+    """As a page says it, where programs read seconds: durations, GPU-hours, and terms without a
+    begin."""
+    name, say = change.field, _same
+    if name == "gpu_seconds":
+        name, say = "GPU-hours", _hours
+    elif name == "from_month":
+        say = _month
+    elif name.endswith("_s"):
+        name, say = name.removesuffix("_s"), _span
+    before, after = (None if one is None else say(one) for one in (change.before, change.after))
+    return Change(name, before, after)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _hours(text: str) -> str:
+    return hours_words(int(text)) if text.isdecimal() else text
+
+
+def _span(text: str) -> str:
+    return whole_span(int(text)) if text.isdecimal() and int(text) < _MOST_S else text
+
+
+def _month(text: str) -> str:
+    return "the start" if text == _FIRST_MONTH else text
 
 
 def _state(text: str) -> dict[str, Any]:

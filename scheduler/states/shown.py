@@ -14,6 +14,10 @@ from scheduler.states.moves import LIVE_JOB_STATES, JobState
 MOST_REASON = 200
 _WHO = re.compile(r"\{who\}[.:]")
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC", re.ASCII)
+# How the audit named a budget once: the account by its key, days for programs.
+_RAW_BUDGET = re.compile(
+    r"(org|team:\d+|project:\d+) (\d{4}-\d\d-\d\d) - (\d{4}-\d\d-\d\d)", re.ASCII
+)
 _ISO = re.compile(r"(?<![\w-])(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d(?::\d\d)?))?(?![\w-])", re.ASCII)
 _STOPS = (".", "!", "?", "…")
 TIMES_OUT = frozenset(
@@ -187,6 +191,38 @@ def is_endless(end: datetime, now: datetime) -> bool:
 def until_words(end: datetime, now: datetime) -> str:
     """`until 20 Nov 2026`, or `without end`."""
     return "without end" if is_endless(end, now) else f"until {day_words(end)}"
+
+
+def period_words(begin: datetime, end: datetime) -> str:
+    """The days of a period, in UTC, as pages say them: `1 Nov 2026 – 1 Dec 2026`, and where its end
+    stands for none `1 Jan 2026 – no end`."""
+    last = "no end" if is_endless(end, begin) else day_words(end.astimezone(UTC))
+    return f"{day_words(begin.astimezone(UTC))} – {last}"
+
+
+def budget_words(whose: str, begin: datetime, end: datetime) -> str:
+    """Whose budget it is and of when, as the audit names it: `vision, 1 Jan 2026 – no end`."""
+    return f"{whose}, {period_words(begin, end)}"
+
+
+def raw_owner(label: str) -> str:
+    """The key of the account in the name that an older event has of a budget; empty for none."""
+    found = _RAW_BUDGET.fullmatch(label)
+    return found[1] if found else ""
+
+
+def budget_in_words(label: str, names: Mapping[str, str]) -> str:
+    """The name that an event has of a budget; an older one as `budget_words` says it, with `names`
+    of accounts by their keys. An account that is gone keeps its key."""
+    found = _RAW_BUDGET.fullmatch(label)
+    if found is None:
+        return label
+    try:
+        begin, end = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in found.groups()[1:])
+    except ValueError:
+        return label
+    whose = "the organisation" if found[1] == "org" else names.get(found[1], found[1])
+    return budget_words(whose, begin, end)
 
 
 def moment_words(at: datetime) -> str:

@@ -63,3 +63,28 @@ def test_a_page_says_in_words_what_a_file_says_in_codes(client, root, written):
         ("period.soft_close", "report_file")
     }
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+
+
+def test_budgets_are_named_by_whose_they_are_in_older_events_too(client, root, team, project):
+    old = {
+        f"team:{team.pk} 2026-01-01 - 2027-01-01": f"{team.slug}, 1 Jan 2026 – 1 Jan 2027",
+        f"project:{project.pk} 2026-01-01 - 2126-01-01": f"{project.path}, 1 Jan 2026 – no end",
+        "org 2026-01-01 - 2126-01-01": "the organisation, 1 Jan 2026 – no end",
+        # A team that is gone; what is no day; a name of today.
+        "team:999999 2026-01-01 - 2026-02-01": "team:999999, 1 Jan 2026 – 1 Feb 2026",
+        "org 2026-13-01 - 2126-01-01": "org 2026-13-01 - 2126-01-01",
+        "vision, 1 Jan 2026 – no end": "vision, 1 Jan 2026 – no end",
+    }
+    for label in old:
+        AuditEvent.objects.create(
+            at=datetime(2026, 2, 3, 12, tzinfo=UTC), action="budget.set", area="money",
+            subject_kind="budget", subject_label=label,
+        )  # fmt: skip
+    client.force_login(root)
+    page = client.get(ADDRESS)
+    assert [row[5].text for row in page.context["rows"]] == list(old.values())
+    file = b"".join(client.get(f"{ADDRESS}&format=csv")).decode("utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(file)))
+    assert [row["subject_label"] for row in rows] == list(old.values())
+    listed = client.get("/audit/?object=budget").content.decode()
+    assert all(words in listed for words in old.values())

@@ -158,3 +158,21 @@ def test_a_forecast_of_a_thousand_years_is_made_in_few_steps(root, team, alice, 
         valid_until=LAST, now=at(0),
     )  # fmt: skip
     assert foresee(far, Standing(7, 5), now=at(0)) == Foresight(7, 12, None)
+
+
+def test_the_audit_says_whose_budget_it_is_and_of_when(root, team, project):
+    """In days of UTC, wherever whoever set it is."""
+    lasting = datetime(2126, 1, 1, tzinfo=UTC)
+    for owner, until in ((team, UNTIL), (project, lasting), (None, lasting)):
+        budget = set_budget(
+            actor=root, owner=owner, gpu_hours=5, valid_from=FROM.astimezone(EAST),
+            valid_until=until, now=at(0),
+        )  # fmt: skip
+    remove_budget(actor=root, budget=budget)
+    events = AuditEvent.objects.filter(subject_kind="budget").order_by("pk")
+    assert list(events.values_list("action", "subject_label")) == [
+        ("budget.set", f"{team.slug}, 19 Nov 2026 – 10 Dec 2026"),
+        ("budget.set", f"{project.path}, 19 Nov 2026 – no end"),
+        ("budget.set", "the organisation, 19 Nov 2026 – no end"),
+        ("budget.remove", "the organisation, 19 Nov 2026 – no end"),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -19,9 +19,11 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
-from portal.reports.diffs import Change, changes
+from portal.reports.diffs import Change, changes, in_units
 from portal.reports.streams import StreamedFile, csv_file
 from portal.templatetags.wording import action_words
+from scheduler.selectors.sharing.limits import names_of_accounts
+from scheduler.states import budget_in_words, raw_owner
 
 PAGE = 50
 # Sealing runs every few seconds; what waits longer than this is worth a look.
@@ -47,12 +49,14 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
     found, following = page_of_events(
         viewer, query.wanted, after=query.after, size=PAGE, oldest_first=query.oldest_first
     )
+    names = names_of_accounts(raw_owner(one.subject_label) for one in found if _is_budget(one))
     shows_ip, state, now = sees_addresses(viewer), seal_state(), timezone.now()
     context = {
         "rows": [
             {
                 "event": event,
                 "action": action_words(event.action),
+                "label": _label(event, names),
                 "changes": _told(event),
                 "is_sealed": event.pk <= state.until_id,
             }
@@ -73,10 +77,22 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
     return render(request, "people/audit.html", context)
 
 
+def _is_budget(event: AuditEvent) -> bool:
+    return event.subject_kind == "budget"
+
+
+def _label(event: AuditEvent, names: Mapping[str, str]) -> str:
+    """What was changed, by its name."""
+    if _is_budget(event):
+        return budget_in_words(event.subject_label, names)
+    return event.subject_label
+
+
 def _told(event: AuditEvent) -> list[Change]:
     """What changed; of something new not what it does not have."""
     found = changes(event.before, event.after)
-    return found if event.before else [one for one in found if not one.is_nothing]
+    told = found if event.before else [one for one in found if not one.is_nothing]
+    return [in_units(one) for one in told]
 
 
 def _csv(viewer: User, query: AuditQuery) -> StreamedFile:

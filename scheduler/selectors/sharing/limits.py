@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django.db.models import Q, QuerySet
 
@@ -103,6 +103,24 @@ def owner_path(row: Quota | Budget) -> str:
     if account.project is not None:
         return account.project.path
     return account.team.slug if account.team is not None else ""
+
+
+def names_of_accounts(keys: Iterable[str]) -> dict[str, str]:
+    """Paths of teams and projects by the keys of their accounts; no statement for none, two at
+    most. Only for keys that stand in what the viewer may see."""
+    numbers: dict[str, set[int]] = {"team": set(), "project": set()}
+    for key in keys:
+        kind, _, number = key.partition(":")
+        if kind in numbers:
+            numbers[kind].add(int(number))
+    found: dict[str, str] = {}
+    if numbers["team"]:
+        teams = Team.objects.filter(pk__in=numbers["team"]).order_by()
+        found |= {f"team:{pk}": slug for pk, slug in teams.values_list("pk", "slug")}
+    if numbers["project"]:
+        projects = Project.objects.filter(pk__in=numbers["project"]).select_related("team")
+        found |= {f"project:{project.pk}": project.path for project in projects}
+    return found
 
 
 def grants_of(quota: Quota) -> Sequence[Grant]:

@@ -13,7 +13,7 @@ from scheduler.models import AlertAction, Budget, BudgetAlert, CommitsAt, Enforc
 from scheduler.selectors.sharing.periods import in_force
 from scheduler.services.sharing.tree import line_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
-from scheduler.states import day_words
+from scheduler.states import until_words
 
 
 def alerted(action: AlertAction, now: datetime) -> dict[str, Budget]:
@@ -64,7 +64,8 @@ def refuse_blocked(project: Project, budgets: Iterable[Budget]) -> None:
         whose = whose_account(budget.account, project) or "all teams"
         words = (
             f"the budget of {whose} lets nobody submit since its alert at "
-            f"{budget.get_action_at_display()}; it ends on {day_words(budget.valid_until)}. Submit "
-            "to another project, or ask for a larger budget"
+            f"{budget.get_action_at_display()}; it holds "
+            f"{until_words(budget.valid_until, budget.valid_from)}. Submit to another project, or "
+            "ask for a larger budget"
         )
         raise SpecInvalid([SpecProblem("project", words)])

@@ -24,8 +24,8 @@ from scheduler.services.rows.locking import lock_ends, lock_starts
 from scheduler.services.sharing.keeping.beginning import begin_budget
 from scheduler.services.sharing.keeping.pledging import give_back_of
 from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
-from scheduler.services.sharing.tree import account_of, below, children, parent_of
-from scheduler.states import span_of
+from scheduler.services.sharing.tree import account_of, below, children, name_of, parent_of
+from scheduler.states import budget_words, is_endless, moment_words, span_of
 
 MOST_GPU_HOURS = 10**9
 _S_PER_HOUR = 3600
@@ -186,10 +186,10 @@ def _pictured_rules(budget: Budget) -> dict[str, Any]:
 
 
 def subject_of(budget: Budget) -> audit.Subject:
-    """A budget as the audit names it."""
+    """A budget as the audit names it: whose, from when until when."""
     account = budget.account
     team = account.team_id or (account.project.team_id if account.project else None)
-    label = f"{account.key} {budget.valid_from:%Y-%m-%d} - {budget.valid_until:%Y-%m-%d}"
+    label = budget_words(name_of(account), budget.valid_from, budget.valid_until)
     return audit.Subject("budget", str(budget.pk), label, team)
 
 
@@ -198,9 +198,12 @@ def _refuse_overlap(account: Account, period: Mapping[str, Any]) -> None:
     beside = Budget.objects.filter(account=account, valid_from__lt=ends, valid_until__gt=begins)
     overlap = beside.exclude(**period).first()
     if overlap is not None:
+        begin, end = overlap.valid_from, overlap.valid_until
+        words = f"from {span_of(begin, end)}"
+        if is_endless(end, begin):
+            words = f"from {moment_words(begin)} without end"
         raise Invalid(
-            f"There is a budget from {span_of(overlap.valid_from, overlap.valid_until)}; "
-            "periods must not overlap.",
+            f"There is a budget {words}; periods must not overlap.",
             field="valid_from",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +15,7 @@ from accounts.permissions import can
 from scheduler.selectors.books.frame import Ask, Check, Column, Form, Report, Row, Sheet, Who
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.spans import SPAN, span_of, standing_of
+from scheduler.states import budget_in_words
 
 _EVENTS = (
     Column("event", "Event", Form.COUNT, is_detail=True),
@@ -50,6 +51,7 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     seals, acts = _seals_and_acts(events, Subquery(there_))
 
     untils = [seal[2] for seal in seals]
+    names = _names_of(scope)
 
     def rows(after: int) -> Iterator[Row]:
         # Events of one moment are one key: they stay together on a page.
@@ -58,7 +60,7 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
             place = bisect_left(untils, event.pk)
             is_sealed = place < len(seals) and seals[place][1] <= event.pk
             key = (event.at - _EPOCH) // timedelta(microseconds=1)
-            yield Row(key, _cells(event, seals[place][0] if is_sealed else None))
+            yield Row(key, _cells(event, seals[place][0] if is_sealed else None, names))
 
     there = (seals[-1][4] or 0) if seals else 0
     counted = sum(seal[3] for seal in seals)
@@ -90,7 +92,18 @@ def _seals_and_acts(
     return sorted(seals_, key=lambda seal: seal[2]), acts
 
 
-def _cells(event: AuditEvent, seal: int | None) -> tuple[str | int | datetime | None, ...]:
+def _names_of(scope: Scope) -> dict[str, str]:
+    """Paths of teams and projects by the keys of their accounts in limits: `project:3`, where the
+    ledger says `team:1/project:3`."""
+    return {
+        key.rpartition("/")[2]: f"{place.team}/{place.project}".rstrip("/")
+        for key, place in scope.places.items()
+    }
+
+
+def _cells(
+    event: AuditEvent, seal: int | None, names: Mapping[str, str]
+) -> tuple[str | int | datetime | None, ...]:
     return (
         event.pk,
         event.at,
@@ -99,7 +112,9 @@ def _cells(event: AuditEvent, seal: int | None) -> tuple[str | int | datetime | 
         event.action,
         event.subject_kind,
         event.subject_id,
-        event.subject_label,
+        budget_in_words(event.subject_label, names)
+        if event.subject_kind == "budget"
+        else event.subject_label,
         _digest(event.before),
         _digest(event.after),
         event.ip,

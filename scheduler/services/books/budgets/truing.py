@@ -191,7 +191,7 @@ def _due(now: datetime, months: Sequence[Month]) -> QuerySet[Budget]:
             still | never | Q(settled_sum__gt=F("settled_known")) | _booked_since(),
             valid_from__lte=now,
         )
-        .select_related("account__project", "account__team")
+        .select_related("account__project__team", "account__team")
         .annotate(open_=as_rows(unsettled.order_by(), "attempt_id"))
         .order_by("pk")
     )
