@@ -231,6 +231,19 @@ def rate_at(device_model: str, at: datetime, team: Team | None = None) -> Rate |
     return rates_over([device_model]).at(device_model, at, team.pk if team else None)
 
 
+def prices_in_force(*, now: datetime) -> list[Rate]:
+    """The list's price of each model now, for each kind of time that has one; one query."""
+    still = Q(valid_until=None) | Q(valid_until__gt=now)
+    found: dict[tuple[str, str], Rate] = {}
+    for rate in approved_rates().filter(still, card__team=None, valid_from__lte=now):
+        key = (rate.device_model, rate.kind)
+        # They come as later ones win; what goes before others wins over them all.
+        if key not in found or rate.priority >= found[key].priority:
+            found[key] = rate
+    kinds = list(RateKind.values)
+    return sorted(found.values(), key=lambda rate: (rate.device_model, kinds.index(rate.kind)))
+
+
 def current_rates(*, now: datetime | None = None, team: Team | None = None) -> list[Rate]:
     """The price of each model now, on the list or for a team; the list's are no secret."""
     moment = now or timezone.now()

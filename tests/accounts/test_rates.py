@@ -15,6 +15,7 @@ from accounts.permissions import can
 from accounts.selectors.rates import (
     current_rates,
     list_rates_at,
+    prices_in_force,
     proposed_rates,
     rate_at,
     rates_over,
@@ -56,6 +57,25 @@ def test_the_latest_price_at_a_moment_else_the_fallback(root):
         Decimal("1.00"),
         Decimal("3.60"),
     ]
+
+
+def test_in_force_is_one_price_of_each_model_and_kind_of_time(root, django_assert_num_queries):
+    _set(root, "H100", "3.60", 0)
+    _set(root, "H100", "4.00", 100)
+    _set(root, "H100", "9.00", 500)
+    _set(root, "H100", "2.10", 10, kind=RateKind.BORROWED)
+    _set(root, "H100", "1.00", 20, kind=RateKind.BORROWED, priority=1, valid_until=at(150))
+    _set(root, "", "1.20", 0)
+    with django_assert_num_queries(1):
+        found = prices_in_force(now=at(120))
+    shown = [(one.device_model, one.kind, one.price_per_gpu_hour) for one in found]
+    assert shown == [
+        ("", "", Decimal("1.20")),
+        ("H100", "", Decimal("4.00")),
+        ("H100", "run-borrowed", Decimal("1.00")),
+    ]
+    assert prices_in_force(now=at(150))[-1].price_per_gpu_hour == Decimal("2.10")
+    assert prices_in_force(now=at(-1)) == []
 
 
 def test_many_look_ups_are_one_query(root, django_assert_num_queries):

@@ -14,10 +14,10 @@ from accounts.models import RateCard, RateDecision, User
 from accounts.permissions import can
 from accounts.selectors.rate_ends import proposed_endings
 from accounts.selectors.rates import (
-    current_rates,
     get_card_to_change,
     get_priced_team,
     get_proposed_rate,
+    prices_in_force,
     proposed_and_decided,
     rate_cards,
     rates_of_cards,
@@ -172,7 +172,7 @@ def show_prices(
     shown = leaf_of(request, cards, "cards", size=20)
     rates = rates_of_cards(viewer, shown.rows)
     context = {
-        "current": leaf_of(request, current_rates(now=now), "current"),
+        "current": leaf_of(request, prices_in_force(now=now), "current"),
         "proposed": proposed.made(
             lambda rate: (rate, previews.get(rate.pk), countings.get(rate.pk))
         ),
