@@ -17,6 +17,7 @@ from portal.pages.listing.leaves import leaf_of
 from scheduler.money import from_steps
 from scheduler.selectors.idling.teams import reclaimed_in
 from scheduler.selectors.sharing.board import BurnDown, team_board
+from scheduler.selectors.sharing.reckoning import foreseen_until
 from scheduler.states import LIVE_JOB_STATES, JobState, hour_places, is_endless
 
 WIDTH, HEIGHT = 600, 120
@@ -77,7 +78,8 @@ def team_board_page(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 
 def draw(one: BurnDown, now: datetime) -> Drawn:
-    """From the begin of its period to its end; ahead by the mean of the last weeks."""
+    """From the begin of its period to its end; ahead by the mean of the last weeks, of one without
+    end as far as it is foreseen."""
     budget, ahead = one.budget, one.foresight
     begin = max(budget.valid_from, now - _FARTHEST)
     end = min(budget.valid_until, now + _FARTHEST)
@@ -95,7 +97,7 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
     left, at_end = one.left[-1][1], budget.limit - ahead.low
     past = [(x(begin), y(budget.limit))]
     past += [(x(min(at(day), now)), y(rest)) for day, rest in one.left]
-    to = (x(budget.valid_until), y(at_end))
+    to = (x(foreseen_until(budget, now)), y(at_end))
     if ahead.out_on is not None:
         to = (x(at(ahead.out_on) - timedelta(hours=12)), y(0))
     return Drawn(
@@ -108,7 +110,7 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
         limit=_amount(one, budget.limit),
         left=_amount(one, max(0, left)),
         over=_amount(one, max(0, one.standing.used + one.standing.kept - budget.limit)),
-        is_endless=is_endless(budget.valid_until, now),
+        is_endless=is_endless(budget.valid_until, budget.valid_from),
         at_end=_amount(one, max(0, at_end)),
         unit=budget.currency if budget.is_money else "GPU-hours",
         places="2g" if budget.is_money else f"{hour_places([left, budget.limit])}g",

@@ -27,9 +27,10 @@ from scheduler.selectors.sharing.reckoning import (
     with_holds,
     with_true_ups,
 )
-from scheduler.states import is_endless
+from scheduler.states import hour_places, hours_words, is_endless
 
 _S_PER_HOUR = 3600
+_MUCH = 100
 # Of more budgets in force than this the last ones are shown without a forecast: it adds up entries.
 MOST_FORESEEN = 20
 
@@ -67,9 +68,9 @@ class BudgetView:
         return self.budget.currency if self.budget.is_money else "GPU-hours"
 
     @property
-    def figures(self) -> dict[str, Decimal]:
-        """Limit, used, kept, what is left or beyond it, and where it leads, as hours or amounts."""
-        named = {
+    def _figures(self) -> dict[str, int]:
+        """Limit, used, kept, what is left or beyond it, and where it leads, in its own measure."""
+        return {
             "limit": self.budget.limit,
             "used": self.standing.used,
             "kept": self.standing.kept,
@@ -81,7 +82,26 @@ class BudgetView:
             "low": self.foresight.low if self.foresight else 0,
             "high": self.foresight.high if self.foresight else 0,
         }
-        return {name: self.amount(figure) for name, figure in named.items()}
+
+    @property
+    def figures(self) -> dict[str, Decimal]:
+        """The same as hours or amounts."""
+        return {name: self.amount(figure) for name, figure in self._figures.items()}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The same as people read them: amounts with cents, hours with as many decimals as the
+        smallest of them takes, and from a hundred on what is only expected without any."""
+        figures = self._figures
+        if self.budget.is_money:
+            found = {name: f"{from_steps(figure):,.2f}" for name, figure in figures.items()}
+        else:
+            places = hour_places(figures[name] for name in ("limit", "used", "kept"))
+            found = {name: hours_words(figure, places) for name, figure in figures.items()}
+        for name in ("low", "high"):
+            if (expected := self.amount(figures[name])) >= _MUCH:
+                found[name] = f"{expected:,.0f}"
+        return found
 
     @property
     def used_percent(self) -> int:
@@ -95,7 +115,7 @@ class BudgetView:
 
     @property
     def is_endless(self) -> bool:
-        """Whether its end stands for none; nothing is foreseen at it."""
+        """Whether its end stands for none; `low` and `high` are of the end of the month then."""
         return is_endless(self.budget.valid_until, self.budget.valid_from)
 
     @property

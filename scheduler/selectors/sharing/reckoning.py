@@ -15,11 +15,12 @@ from typing import Any
 from django.db.models import IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
 
 from accounts.models.rows import as_rows, moment_in, rows_in
+from scheduler.ledger.periods import Month
 from scheduler.models import Account, Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement
 from scheduler.money import STEPS, from_steps, steps_per_s
 from scheduler.selectors.sharing.reach import projects_below
 from scheduler.selectors.sharing.use import counted_upto, parts_of_use
-from scheduler.states import days_in_words, hours_words
+from scheduler.states import days_in_words, hours_words, is_endless
 
 # What the same weekday of the last four weeks took tells what it will take.
 LOOK_BACK = timedelta(days=28)
@@ -40,7 +41,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """At the end of the period: `low` if things go on as before, `high` with all that is kept.
+    """At `foreseen_until`: `low` if things go on as before, `high` with all that is kept.
 
     `out_on`: the day on which `low` reaches the limit, None if it does not.
     """
@@ -131,7 +132,8 @@ def foresee(
     for day, amount in by_day.items():
         if since.date() <= day < until.date():
             mean[day.weekday()] += amount / _WEEKS
-    used, out_on = float(standing.used), None
+    to = foreseen_until(budget, now)
+    used, low, out_on = float(standing.used), float(standing.used), None
     day, last = now.date(), min(budget.valid_until, now + LOOK_AHEAD)
     while True:
         begins = datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
@@ -140,13 +142,23 @@ def foresee(
         ends = min(begins + timedelta(days=1), last)
         part = (ends - max(begins, now)).total_seconds() / 86_400
         used += mean[day.weekday()] * max(0.0, part)
+        if begins < to:
+            low = used
         if out_on is None and used >= budget.limit:
             out_on = day
         day += timedelta(days=1)
     # What lies farther ahead is taken as so many weeks alike.
-    used += sum(mean) / 7 * (budget.valid_until - last).total_seconds() / 86_400
-    low = int(used)
-    return Foresight(low, low + standing.kept, out_on)
+    low += sum(mean) / 7 * max(0.0, (to - last).total_seconds() / 86_400)
+    return Foresight(int(low), int(low) + standing.kept, out_on)
+
+
+def foreseen_until(budget: Budget, now: datetime) -> datetime:
+    """Up to when a forecast adds up: to the end of the period, and where that stands for none to
+    the end of this month: what a budget without end comes to in a hundred years nobody asks."""
+    if not is_endless(budget.valid_until, budget.valid_from):
+        return budget.valid_until
+    month = Month.of(int(now.timestamp()))
+    return min(budget.valid_until, datetime.fromtimestamp(month.end_s, UTC))
 
 
 def days_before(now: datetime) -> tuple[datetime, datetime]:

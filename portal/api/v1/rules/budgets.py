@@ -38,9 +38,9 @@ class BudgetShape(serializers.Serializer[Any]):
     """A budget in GPU-seconds (`gpu_seconds`) or in money (`amount`, `currency`), as one is null.
 
     Committed by what runs at its worst, and by what waits (`waiting`, a part of `committed`) where
-    it commits at the submit, spent by what has ended, used by both so far. `forecast`
-    is what it comes to at the end of its period: if things go on as before, and with all that is
-    committed; GPU-seconds or money. `version` goes into the next change.
+    it commits at the submit, spent by what has ended, used by both so far. `out_on`: the day on
+    which it is used up if things go on as before, null for none that is foreseen. `version` goes
+    into the next change.
     """
 
     id = serializers.IntegerField()
