@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts.models import AuditEvent
 from accounts.services import give_role
 from portal.bench.money.repeating import repeat_month
 from scheduler.ledger.periods import Month
-from scheduler.models import Notification, OutboundMail, Statement, StatementEvent
+from scheduler.models import Budget, Notification, OutboundMail, Statement, StatementEvent
 from scheduler.selectors.books.catalogue import REPORTS, reports_for
 from scheduler.services.sharing.budgets import set_budget
 from tests import factories
@@ -273,3 +274,21 @@ def test_an_attempt_that_held_nothing_is_said_above_its_seconds(client, root, cl
     client.force_login(root)
     page = client.get(reverse("finance:report", args=["segments"]), {"attempt": "987654"})
     assert page.status_code == 200 and "held nothing in that month" in page.content.decode()
+
+
+def test_budgets_open_with_this_month_and_their_notes_stand_below(client, root, team, closed):
+    now = timezone.now()
+    budget = set_budget(
+        actor=root, owner=team, gpu_hours=9, valid_from=now - timedelta(hours=1),
+        valid_until=now + timedelta(hours=20),
+    )  # fmt: skip
+    Budget.objects.update(spent_s=3600)
+    client.force_login(root)
+    page = client.get("/finance/reports/budget-actual/")
+    assert page.context["ask"].period == f"{now:%Y-%m}"
+    assert client.get("/finance/reports/period-summary/").context["ask"].period == "2026-11"
+    assert client.get("/api/v1/finance/reports/budget-actual/").json()["period"] == f"{now:%Y-%m}"
+    text = page.content.decode()
+    table, _, below = text.partition("</table>")
+    note = "It was not held against the ledger yet"
+    assert note not in table and note in below and f"Budget {budget.pk} of {team.slug}" in below

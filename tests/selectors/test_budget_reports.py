@@ -12,6 +12,8 @@ from portal.reports.books.pivots import groups_of
 from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.frame import Ask
 from scheduler.selectors.books.slugs.budgets import _forecast
+from scheduler.selectors.sharing.budgets import budget_views
+from scheduler.selectors.sharing.reckoning import foreseen_until
 from scheduler.services.sharing.budgets import set_budget
 from tests.scenes import at
 from tests.services.test_books import clerk, close, yard
@@ -79,3 +81,31 @@ def test_a_forecast_until_the_year_9999_takes_weeks_at_once():
     # From noon of one Saturday to noon of the next Friday.
     assert _forecast({friday: 40}, now_s, 0, until_s + 6 * DAY_S)[1] == 10 * weeks + 5
     assert _forecast({friday: 40}, now_s, until_s, now_s) == (0, 0, 0)
+
+
+def test_a_budget_without_end_is_foreseen_to_the_end_of_this_month_alone(root, yard, team):
+    """7.20 on a Friday, after three without; one Friday of the month is left."""
+    endless = set_budget(
+        actor=root, owner=team, amount=Decimal(100), valid_from=NOVEMBER,
+        valid_until=datetime(2126, 1, 1, tzinfo=UTC), now=at(DAY_S),
+    )  # fmt: skip
+    now_s = int(at(DAY_S).timestamp())
+    assert forecasts(root, "2026-11", now_s)[endless.pk] == (None, None, None)
+    _, sheet = open_report(root, "budget-actual", Ask("2026-11", now_s=now_s))
+    assert {whose for whose, _ in sheet.notes} == {f"Budget {endless.pk} of {team.slug}"}
+    (note,) = (words for _, words in sheet.notes if "no end" in words)
+    assert "by 1 Dec 2026 it comes to 9.00 EUR" in note
+    (view,) = budget_views(root, now=at(DAY_S), only=[endless.pk])
+    assert (view.is_endless, view.texts["low"], view.out_on) == (True, "9.00", None)
+    assert foreseen_until(endless, at(DAY_S)) == DECEMBER
+
+
+def test_what_is_far_ahead_of_a_budget_without_end_is_a_day_at_most(root, yard, team):
+    """1.80 a week take what is left of 20 within half a year."""
+    endless = set_budget(
+        actor=root, owner=team, amount=Decimal(20), valid_from=NOVEMBER,
+        valid_until=datetime(2126, 1, 1, tzinfo=UTC), now=at(DAY_S),
+    )  # fmt: skip
+    (view,) = budget_views(root, now=at(DAY_S), only=[endless.pk])
+    assert view.out_on is not None and f"{view.out_on:%Y-%m %a}" == "2027-01 Fri"
+    assert view.texts["low"] == "9.00"

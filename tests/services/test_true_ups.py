@@ -144,7 +144,8 @@ def test_without_a_price_it_is_said_and_counts_as_soon_as_there_is_one(
     (view,) = budget_views(root, now=at(HOUR_S + 2), only=[budget.pk])
     assert view.said[0].startswith(words)
     _, sheet = opened(root, "budget-actual")
-    assert words in sheet.remarks[0]
+    ((whose, note),) = sheet.notes
+    assert whose.startswith(f"Budget {budget.pk} of ") and words[1:] in note
     price(root, "5")
     books.true_up_budgets(now=at(HOUR_S + 3))
     (view,) = budget_views(root, now=at(HOUR_S + 4), only=[budget.pk])
@@ -175,7 +176,7 @@ def test_dearer_than_what_was_kept_is_over_the_limit_and_said(root, cluster, giv
         "ended.",
     )
     rows, sheet = opened(root, "budget-actual")
-    assert all(check.holds for check in sheet.checks) and len(sheet.remarks) == 1
+    assert all(check.holds for check in sheet.checks) and len(sheet.notes) == 1
     assert rows[0]["actual_amount"] == 5
 
 
@@ -200,7 +201,7 @@ def test_a_difference_between_limits_and_ledger_is_shown(root, clerk, yard, give
     (row,), sheet = opened(root, "budget-actual")
     (broken,) = [check for check in sheet.checks if not check.holds]
     assert (broken.left - broken.right, broken.unit) == (Decimal("0.2"), "EUR")
-    assert "limits count 7.20 EUR, the ledger says 7.00 EUR" in sheet.remarks[0]
+    assert "Limits count 7.20 EUR, the ledger says 7.00 EUR" in sheet.notes[0][1]
     assert row["actual_amount"] == 7
     books.true_up_budgets(now=at(2 * HOUR_S + 1))
     _, sheet = opened(root, "budget-actual")

@@ -29,7 +29,13 @@ from portal.reports.books.opened import (
 )
 from portal.reports.books.pivots import figures_of, folded, groups_of, pivoted
 from portal.reports.books.sending import MOST_SENT, kept_instead, send_file
-from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
+from scheduler.selectors.books.catalogue import (
+    REPORTS,
+    month_opened,
+    open_report,
+    report_named,
+    reports_for,
+)
 from scheduler.selectors.books.frame import Ask, Report, Sheet, sum_under
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.books.overview import (
@@ -85,7 +91,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     folds, `?rows=all` shows it row by row, as files have it."""
     viewer, now = viewer_of(request), timezone.now()
     months = shelf()
-    wish = parse_wish(request.GET, now=now, period=months.last_closed)
+    wish = parse_wish(request.GET, now=now, period=month_opened(slug, months.last_closed))
     found = whole = report_named(slug)
     problems = [f"{name}: {words}." for name, words in wish.problems]
     try:

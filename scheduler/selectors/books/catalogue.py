@@ -63,6 +63,16 @@ REPORTS: dict[str, Report] = {
 }
 
 
+# Its figures are as of now, whichever month is opened.
+_OF_NOW = frozenset({"budget-actual"})
+
+
+def month_opened(slug: str, last_closed: str) -> str:
+    """The month a report opens with where none is named: the last closed one, and empty, for the
+    one of now, where figures are as of now."""
+    return "" if slug in _OF_NOW else last_closed
+
+
 def may_open(scope: Scope, report: Report) -> bool:
     """Whether a viewer has figures of their own in a report."""
     return (

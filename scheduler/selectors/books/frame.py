@@ -183,7 +183,8 @@ class Sheet:
 
     `totals` are of the whole sheet by column, whatever page is shown. `version` counts the closes
     of the month: with the same version the same rows come out. `drawn`: the sums of the picture,
-    by label, where there are too many rows to be read for it.
+    by label, where there are too many rows to be read for it. `remarks` are about all of it, and
+    stand above the rows; `notes` are about what one row is of, by its name, and stand below them.
     """
 
     rows: Callable[[int], Iterator[Row]]
@@ -194,6 +195,7 @@ class Sheet:
     state: str = ""
     count: int | None = None
     remarks: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[tuple[str, str]] = field(default_factory=tuple)
     drawn: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -20,7 +20,7 @@ from portal.reports.books.asks import Wish, parse_wish
 from portal.reports.books.cells import exact_text, json_cell
 from portal.reports.books.opened import page_of
 from portal.reports.books.sending import kept_instead, send_file
-from scheduler.selectors.books.catalogue import open_report, reports_for
+from scheduler.selectors.books.catalogue import month_opened, open_report, reports_for
 from scheduler.selectors.books.frame import Form
 from scheduler.selectors.books.months import Shelf, shelf
 
@@ -28,7 +28,11 @@ MAX_ROWS = 1000
 _FORMS = tuple(str(form) for form in Form)
 _FILES = ("csv", "xlsx", "parquet")
 _NARROW = (
-    Query("period", str, "The month, such as 2026-11; the last closed one by default."),
+    Query(
+        "period",
+        str,
+        "The month, such as 2026-11; by default the last closed one, of budgets that of now.",
+    ),
     Query("team", str, "Slug of a team."),
     Query("project", str, "team/project."),
     Query("sku", str, "flavour:kind."),
@@ -133,7 +137,7 @@ class ReportBySlug(ApiView):
     )
     def get(self, request: Request, slug: str) -> Response:
         months = shelf()
-        wish = _wish(request, months)
+        wish = _wish(request, slug, months)
         limit = whole(request, "limit", 100, low=1, high=MAX_ROWS)
         report, sheet = open_report(viewer_of(request), slug, wish.ask, months)
         rows, following = page_of(sheet, wish.after, limit)
@@ -179,7 +183,7 @@ class ReportFile(ApiView):
         `/finance/files/` says of it.
         """
         months = shelf()
-        wish = _wish(request, months)
+        wish = _wish(request, slug, months)
         actor = viewer_of(request)
         refuse_fast(limits.EXPORT, actor.pk)
         report, sheet = open_report(actor, slug, wish.ask, months, is_whole=True)
@@ -190,9 +194,9 @@ class ReportFile(ApiView):
         return send_file(actor, report, wish, sheet)
 
 
-def _wish(request: Request, months: Shelf) -> Wish:
+def _wish(request: Request, slug: str, months: Shelf) -> Wish:
     query = request.query_params.dict()
-    wish = parse_wish(query, now=timezone.now(), period=months.last_closed)
+    wish = parse_wish(query, now=timezone.now(), period=month_opened(slug, months.last_closed))
     if wish.problems:
         detail = "; ".join(f"{name}: {words}" for name, words in wish.problems)
         raise BadRequest(f"{detail}.", code="bad_query", errors=wish.problems)

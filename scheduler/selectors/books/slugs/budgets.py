@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -28,8 +29,8 @@ from scheduler.selectors.books.slugs.actuals import (
     used_of,
     with_figures,
 )
-from scheduler.selectors.sharing.reckoning import daily_uses, figure_of, said_of
-from scheduler.states import moment_words
+from scheduler.selectors.sharing.reckoning import daily_uses, figure_of, foreseen_until, said_of
+from scheduler.states import day_words, is_endless, moment_words
 
 _TRAILING_DAYS = 28
 # Budgets asked for in one statement; SQLite unites 500 questions at most.
@@ -69,7 +70,8 @@ def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
     Actual is what the ledger says of what has ended: what is posted, what was rated of months that
     were never closed when the budget was last held against it, and since then what ends charged.
     Forecast = actual + committed + what the days left take, each as the mean (lowest, highest) of
-    its weekday in the last 28 days, as it was charged.
+    its weekday in the last 28 days, as it was charged. One without end has none; what it comes to
+    at the end of the month of now stands in its note.
     """
     books = scope.books(ask.period)
     if ask.team or ask.project:
@@ -87,27 +89,41 @@ def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
     booked = posted(claims_of(budgets, scope.parents))
     used = [used_of(budget, booked[budget.pk]) for budget in budgets]
     charged = _charged(budgets, now_s)
-    rows = [_budget_row(one, scope, charged[one.budget.pk], now_s) for one in used]
+    ahead = {one.budget.pk: _ahead(one.budget, charged[one.budget.pk], now_s) for one in used}
+    rows = [_budget_row(one, scope, ahead[one.budget.pk]) for one in used]
     return sheet_of(
         _BUDGETS, rows, ask, _budget_checks(used), version=books.version, state=books.state,
-        remarks=[words for one in used for words in _remarks(one, scope)],
+        notes=[
+            (_name(one.budget, scope), words)
+            for one in used
+            for words in _notes(one, ahead[one.budget.pk])
+        ],
     )  # fmt: skip
 
 
-def _remarks(used: Used, scope: Scope) -> list[str]:
-    """What a reader has to know of one budget before its figures."""
-    budget = used.budget
+def _name(budget: Budget, scope: Scope) -> str:
     whose = "/".join(filter(None, _owner(budget, scope))) or "the organisation"
-    name = f"Budget {budget.pk} of {whose}"
-    found = [f"{name}: {words}" for words in said_of(budget, used.last)]
+    return f"Budget {budget.pk} of {whose}"
+
+
+def _notes(used: Used, ahead: _Ahead) -> list[str]:
+    """What a reader has to know of one budget beside its figures."""
+    budget = used.budget
+    found = [f"{words[:1].upper()}{words[1:]}" for words in said_of(budget, used.last)]
     if used.last is not None and used.counted != used.told:
         found.append(
-            f"{name}: limits count {figure_of(budget, used.counted)}, the ledger says "
+            f"Limits count {figure_of(budget, used.counted)}, the ledger says "
             f"{figure_of(budget, used.told)} since its last comparison on "
             f"{moment_words(used.last.until)}."
         )
     if used.last is None and budget.spent:
-        found.append(f"{name} was not held against the ledger yet; that happens every night.")
+        found.append("It was not held against the ledger yet; that happens every night.")
+    if ahead.is_endless and ahead.mean:
+        by_then = figure_of(budget, used.actual + budget.committed + ahead.mean)
+        found.append(
+            f"It has no end, so only this month is foreseen: by {day_words(ahead.until)} it comes to "
+            f"{by_then} if the days left are like those of the last four weeks."
+        )
     return found
 
 
@@ -184,21 +200,44 @@ def _charged(budgets: list[Budget], now_s: int) -> dict[int, dict[int, int]]:
     return found
 
 
-def _budget_row(used: Used, scope: Scope, by_date: dict[int, int], now_s: int) -> Cells:
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """What a budget takes from now `until` a moment: the end of its period, or of this month where
+    that stands for none (`is_endless`)."""
+
+    until: datetime
+    is_endless: bool
+    lowest: int
+    mean: int
+    highest: int
+
+
+def _ahead(budget: Budget, by_date: dict[int, int], now_s: int) -> _Ahead:
+    now = datetime.fromtimestamp(now_s - 1, UTC)
+    until = foreseen_until(budget, now)
+    from_s, until_s = (int(at.timestamp()) for at in (budget.valid_from, until))
+    is_without = is_endless(budget.valid_until, budget.valid_from)
+    return _Ahead(until, is_without, *_forecast(by_date, now_s, from_s, until_s))
+
+
+def _budget_row(used: Used, scope: Scope, ahead: _Ahead) -> Cells:
     budget = used.budget
     so_far = used.actual + budget.committed
     share = None
     if budget.limit:
         share = (Decimal(so_far) * 100 / budget.limit).quantize(Decimal("0.01"))
     head = (budget.pk, *_owner(budget, scope), budget.valid_from, budget.valid_until)
-    period = (int(at.timestamp()) for at in (budget.valid_from, budget.valid_until))
-    lowest, mean, highest = _forecast(by_date, now_s, *period)
-    forecast = (so_far + lowest, so_far + mean, so_far + highest, so_far + mean - budget.limit)
+    forecast: tuple[int | None, ...] = (None,) * 4
+    if not ahead.is_endless:
+        mean = so_far + ahead.mean
+        forecast = (so_far + ahead.lowest, mean, so_far + ahead.highest, mean - budget.limit)
     nothing = (None,) * 7
     tail = (share, budget.currency if budget.is_money else "", used.until)
     if budget.is_money:
-        limit, *rest = (from_steps(each) for each in (budget.limit, budget.committed, *forecast))
-        return (*head, str(budget.enforcement), *nothing, limit, used.amount, *rest, *tail)
+        limit, committed = from_steps(budget.limit), from_steps(budget.committed)
+        amounts = (None if each is None else from_steps(each) for each in forecast)
+        figures = (limit, used.amount, committed, *amounts)
+        return (*head, str(budget.enforcement), *nothing, *figures, *tail)
     counts = (budget.limit, used.actual, budget.committed, *forecast)
     return (*head, str(budget.enforcement), *counts, *nothing, *tail)
 
