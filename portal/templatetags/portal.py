@@ -76,9 +76,11 @@ def hour_places(rows: Iterable[object], name: str) -> int:
 
 
 @register.filter
-def exact(amount: Decimal) -> str:
-    """`{{ line.amount|exact }}`: all digits, without zeros that say nothing."""
-    return measures.shortest(amount)
+def exact(amount: Decimal, form: str = "") -> str:
+    """`{{ line.amount|exact }}`: all digits, without zeros that say nothing; `|exact:"g"`: with
+    commas between thousands."""
+    text = measures.shortest(amount)
+    return f"{Decimal(text):,f}".replace("-", "−") if form == "g" else text
 
 
 @register.filter

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from accounts.services import approve_rate, propose_rate
+from portal.reports.books.cells import amount_places, two_places
 from portal.reports.books.opened import check_words, decimals_of, page_of, shown_rows
 from scheduler.models import Attempt, Placement, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS, open_report
@@ -188,3 +189,17 @@ def test_what_a_close_wrote_that_something_kept_is_in_no_report(root, yard):
         assert rows_of(root, "usage-lines", ask) == []
         _, sheet = open_report(root, "job-cost", ask)
         assert all(check.holds for check in sheet.checks), sheet.checks
+
+
+def test_small_amounts_of_a_column_add_up_as_they_stand_there():
+    rounding = [Decimal("-0.0023611127"), Decimal("0.00389"), Decimal("-0.00022"), Decimal(0)]
+    places = amount_places([None, Decimal("577.5711"), *rounding])
+    assert places == 5
+    shown = [two_places(amount, places) for amount in (*rounding, sum(rounding))]
+    assert shown == ["−0.00236", "0.00389", "−0.00022", "0.00", "0.00131"]
+    assert two_places(Decimal("577.5711"), places) == "577.57"
+    assert amount_places([Decimal("0.005"), Decimal(3), None]) is None
+    # What six decimals do not show has its own first two digits.
+    assert two_places(Decimal("0.00000000123"), amount_places([Decimal("0.00000000123")])) == (
+        "0.0000000012"
+    )

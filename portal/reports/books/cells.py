@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 
 from django.apps import apps
+from django.utils import timezone
 
 from portal.templatetags import measures
 from portal.templatetags.measures import price_text, shortest
@@ -14,10 +16,13 @@ from portal.templatetags.moments import MOMENT
 from portal.templatetags.wording import action_words, words
 from scheduler.ledger.rating import is_recovery
 from scheduler.selectors.books.frame import Cell, Column, Form
-from scheduler.states import day_words
+from scheduler.states import day_words, is_endless
 
 # Columns whose texts are the code's own words.
 _WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what"})
+# Amounts that were divided: no price that anybody set, whose digits all count.
+_MEANS = frozenset({"per_run"})
+_HALF_A_CENT, _MOST_PLACES = Decimal("0.005"), 6
 
 
 @cache
@@ -59,18 +64,21 @@ def seconds_of(cell: Cell) -> int | Decimal | None:
 
 def shown(column: Column, cell: Cell, places: int | None = None) -> str:
     """As a page shows it: amounts to two places, seconds as hours of so many places, days and
-    moments in words, moments in UTC."""
+    moments in words, moments in UTC. `places` of a column of amounts: of those that are less than
+    half a cent."""
     if cell is None or cell == "":
         return "—"
     if is_hours(column):
         return measures.gpu_hours(seconds_of(cell), places)
     if isinstance(cell, Decimal):
-        if column.form is Form.PRICE:
+        if column.form is Form.PRICE and column.name not in _MEANS:
             return price_text(cell)
-        return two_places(cell) + (" %" if column.form is Form.PERCENT else "")
+        return two_places(cell, places) + (" %" if column.form is Form.PERCENT else "")
     if column.form is Form.SECONDS and isinstance(cell, int):
         return f"{cell:,}"
     if isinstance(cell, datetime):
+        if column.name == "valid_until" and is_endless(cell, timezone.now()):
+            return "no end"
         return f"{cell.astimezone(UTC):{MOMENT}}"
     if isinstance(cell, date):
         return day_words(cell)
@@ -88,6 +96,8 @@ def short_text(name: str, text: str) -> str:
         return f"{measures.device_short_name(flavour)}, {words(kind)}" if flavour else text
     if name == "action":
         return action_words(text)
+    if name == "prices":
+        return ", ".join(price_text(Decimal(price)) for price in text.split(", "))
     if name == "kind":
         return words(text)
     if name == "subject":
@@ -95,6 +105,23 @@ def short_text(name: str, text: str) -> str:
     return text.replace("_", " ") if name in _WORDS else text
 
 
-def two_places(amount: Decimal) -> str:
-    """Two decimals; less than half a cent with its sign and first two digits."""
+def two_places(amount: Decimal, places: int | None = None) -> str:
+    """Two decimals; less than half a cent with its sign and first two digits, or to so many
+    `places`."""
+    if places is not None and is_small(amount):
+        rounded = amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+        if rounded:
+            return f"{rounded:,f}".replace("-", "−")
     return measures.money(amount, "").strip()
+
+
+def is_small(cell: Cell) -> bool:
+    """Whether an amount is something, and two decimals would show nothing of it."""
+    return isinstance(cell, Decimal) and bool(cell) and abs(cell) < _HALF_A_CENT
+
+
+def amount_places(cells: Iterable[Cell]) -> int | None:
+    """The decimals of those amounts of a column that are small: as many as show two digits of the
+    smallest, so that they add up as they stand there. None where none is small."""
+    needed = [1 - cell.adjusted() for cell in cells if isinstance(cell, Decimal) and is_small(cell)]
+    return min(max(needed), _MOST_PLACES) if needed else None

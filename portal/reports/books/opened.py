@@ -10,7 +10,14 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.reports.books.cells import exact_text, is_hours, seconds_of, shown, two_places
+from portal.reports.books.cells import (
+    amount_places,
+    exact_text,
+    is_hours,
+    seconds_of,
+    shown,
+    two_places,
+)
 from portal.templatetags.measures import gpu_hours
 from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Form, Report, Row, Sheet
 from scheduler.states import hour_places
@@ -77,13 +84,16 @@ def _led(columns: list[Column]) -> list[Column]:
 def decimals_of(
     report: Report, columns: Iterable[Column], rows: Sequence[Row], totals: Mapping[str, Cell]
 ) -> dict[str, int]:
-    """The decimals of each column of hours: the same in all its rows and in its sum."""
+    """The decimals of each column of hours, and of small amounts of one of amounts: the same in all
+    its rows and in its sum."""
     places = {column.name: place for place, column in enumerate(report.columns)}
     found = {}
     for column in columns:
+        cells = [totals.get(column.name), *(row.cells[places[column.name]] for row in rows)]
         if is_hours(column):
-            cells = [totals.get(column.name), *(row.cells[places[column.name]] for row in rows)]
             found[column.name] = hour_places(seconds_of(cell) for cell in cells)
+        elif column.form is Form.AMOUNT and (small := amount_places(cells)):
+            found[column.name] = small
     return found
 
 

@@ -33,6 +33,7 @@ _BY_COST = (
     "Charged is what lines say. Where a pool is paid by cost, those who ran share what is missing; "
     "that stands in the period summary."
 )
+_UNCOSTED = "No cost of a pool was booked in this month: all that was charged stands as over cost."
 NOTHING_RAN = "(nothing ran)"
 _VARIANCE = (
     Column("sku", "Charged for"),
@@ -90,9 +91,12 @@ def _rate_variance(ask: Ask, scope: Scope) -> Sheet:
         Check("with adjustments equals ledger", EXACT.add(shown, rest), owed, books.currency),
         Check("pool cost equals the close", sums["pool_cost"], _cost_of(books), books.currency),
     ]
+    remarks = (_BY_COST, *books.remarks)
+    if books.close is not None and sums["charged"] and not sums["pool_cost"]:
+        remarks = (_UNCOSTED, *remarks)
     return sheet_of(
         _VARIANCE, rows, ask, checks, currency=books.currency, version=books.version,
-        state=books.state, remarks=(_BY_COST, *books.remarks),
+        state=books.state, remarks=remarks,
     )  # fmt: skip
 
 

@@ -26,10 +26,10 @@ from scheduler.selectors.books.spans import SPAN, remarks_of, span_of, standing_
 _UNIT = (
     Column("label", "Label"),
     Column("jobs", "Jobs", Form.COUNT, is_summed=True),
-    Column("runs", "Runs", Form.COUNT, is_summed=True),
+    Column("runs", "Attempts", Form.COUNT, is_summed=True),
     Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
     Column("amount", "Cost", Form.AMOUNT, is_summed=True),
-    Column("per_run", "Cost per run", Form.PRICE),
+    Column("per_run", "Cost per attempt", Form.PRICE),
     Column("currency", "Currency", is_file_only=True),
 )
 UNLABELLED = "(unlabelled)"

@@ -65,6 +65,10 @@ _WASTE = (
     Column("waste", "Cost of waste", Form.AMOUNT, is_summed=True),
     Column("currency", "Currency", is_file_only=True),
 )
+_NONE_IDLE = (
+    "Nothing idled as far as it was measured. What was not measured is not here; Use and waste "
+    "says how much that is."
+)
 _RUNS = (ChargeKind.RUN, ChargeKind.RUN_BORROWED)
 
 
@@ -86,6 +90,7 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
     sums, held = totals_of(_WASTE, rows), sum(spans.held.values())
+    remarks = (what_is_idle(conf), *((_NONE_IDLE,) if held and not rows else ()))
     over = len([row for row in rows if row[8] > row[6]])  # type: ignore[operator]
     checks = [
         Bound("idle is at most allocated", sums["idle_gpu_seconds"], held, "GPU-s"),
@@ -93,7 +98,7 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     ]
     return sheet_of(
         _WASTE, rows, ask, checks, sums, currency=books.currency, version=books.version,
-        state=books.state, remarks=(what_is_idle(conf),),
+        state=books.state, remarks=remarks,
     )  # fmt: skip
 
 
