@@ -121,8 +121,8 @@ def _notes(used: Used, ahead: _Ahead) -> list[str]:
     if ahead.is_endless and ahead.mean:
         by_then = figure_of(budget, used.actual + budget.committed + ahead.mean)
         found.append(
-            f"It has no end, so only this month is foreseen: by {day_words(ahead.until)} it comes to "
-            f"{by_then} if the days left are like those of the last four weeks."
+            f"It has no end, so only this month is foreseen: by {day_words(ahead.until)} it comes "
+            f"to {by_then} if the days left are like those of the last four weeks."
         )
     return found
 
