@@ -141,7 +141,10 @@ class Rate(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.device_model or 'any device'}: {self.price_per_gpu_hour} {self.currency}/h"
+        price = self.price_per_gpu_hour.normalize()
+        # Cents at least, and as many decimals as it was set with: as asked for and as read alike.
+        places = max(2, -int(price.as_tuple().exponent))
+        return f"{self.device_model or 'any device'}: {price:.{places}f} {self.currency}/h"
 
 
 class RateEnding(models.Model):

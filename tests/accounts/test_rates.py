@@ -76,6 +76,7 @@ def test_in_force_is_one_price_of_each_model_and_kind_of_time(root, django_asser
     ]
     assert prices_in_force(now=at(150))[-1].price_per_gpu_hour == Decimal("2.10")
     assert prices_in_force(now=at(-1)) == []
+    assert [str(one) for one in found][:2] == ["any device: 1.20 EUR/h", "H100: 4.00 EUR/h"]
 
 
 def test_many_look_ups_are_one_query(root, django_assert_num_queries):

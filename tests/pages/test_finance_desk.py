@@ -252,7 +252,7 @@ def test_a_budget_that_commits_at_the_submit_says_what_of_it_waits(as_, root, te
     submit(root, project, now=timezone.now(), time_limit="3h")
     page = said(client.get("/finance/budgets/"))
     assert "commits at the submit" in page
-    assert "3.00 of it waits" in page
+    assert "3.0 of it waits" in page
     warns = {**asked, "enforcement": "warn", "version": "1"}
     bad = client.post("/finance/budgets/", {**warns, "commits_at": "submit"})
     assert bad.status_code == 422

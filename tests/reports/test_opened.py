@@ -192,11 +192,11 @@ def test_what_a_close_wrote_that_something_kept_is_in_no_report(root, yard):
 
 
 def test_small_amounts_of_a_column_add_up_as_they_stand_there():
-    rounding = [Decimal("-0.0023611127"), Decimal("0.00389"), Decimal("-0.00022"), Decimal(0)]
+    rounding = [Decimal("-0.0023611127"), Decimal("0.00789"), Decimal("-0.00022"), Decimal(0)]
     places = amount_places([None, Decimal("577.5711"), *rounding])
     assert places == 5
     shown = [two_places(amount, places) for amount in (*rounding, sum(rounding))]
-    assert shown == ["−0.00236", "0.00389", "−0.00022", "0.00", "0.00131"]
+    assert shown == ["−0.00236", "0.00789", "−0.00022", "0.00", "0.00531"]
     assert two_places(Decimal("577.5711"), places) == "577.57"
     assert amount_places([Decimal("0.005"), Decimal(3), None]) is None
     # What six decimals do not show has its own first two digits.

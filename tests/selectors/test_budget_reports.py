@@ -86,7 +86,7 @@ def test_a_forecast_until_the_year_9999_takes_weeks_at_once():
 def test_a_budget_without_end_is_foreseen_to_the_end_of_this_month_alone(root, yard, team):
     """7.20 on a Friday, after three without; one Friday of the month is left."""
     endless = set_budget(
-        actor=root, owner=team, amount=Decimal(100), valid_from=NOVEMBER,
+        actor=root, owner=team, amount=Decimal(1000), valid_from=NOVEMBER,
         valid_until=datetime(2126, 1, 1, tzinfo=UTC), now=at(DAY_S),
     )  # fmt: skip
     now_s = int(at(DAY_S).timestamp())

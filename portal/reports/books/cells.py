@@ -22,7 +22,7 @@ from scheduler.states import day_words, is_endless
 _WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what"})
 # Amounts that were divided: no price that anybody set, whose digits all count.
 _MEANS = frozenset({"per_run"})
-_HALF_A_CENT, _MOST_PLACES = Decimal("0.005"), 6
+_HALF_A_CENT, _FEW_CENTS, _MOST_PLACES = Decimal("0.005"), Decimal("0.1"), 6
 
 
 @cache
@@ -64,8 +64,7 @@ def seconds_of(cell: Cell) -> int | Decimal | None:
 
 def shown(column: Column, cell: Cell, places: int | None = None) -> str:
     """As a page shows it: amounts to two places, seconds as hours of so many places, days and
-    moments in words, moments in UTC. `places` of a column of amounts: of those that are less than
-    half a cent."""
+    moments in words, moments in UTC. `places` of a column of amounts: of those of a few cents."""
     if cell is None or cell == "":
         return "—"
     if is_hours(column):
@@ -106,9 +105,9 @@ def short_text(name: str, text: str) -> str:
 
 
 def two_places(amount: Decimal, places: int | None = None) -> str:
-    """Two decimals; less than half a cent with its sign and first two digits, or to so many
-    `places`."""
-    if places is not None and is_small(amount):
+    """Two decimals; less than half a cent with its sign and first two digits. With `places`, as a
+    column has them in which there are such, a few cents have so many as well."""
+    if places is not None and amount and abs(amount) < _FEW_CENTS:
         rounded = amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
         if rounded:
             return f"{rounded:,f}".replace("-", "−")
@@ -121,7 +120,8 @@ def is_small(cell: Cell) -> bool:
 
 
 def amount_places(cells: Iterable[Cell]) -> int | None:
-    """The decimals of those amounts of a column that are small: as many as show two digits of the
-    smallest, so that they add up as they stand there. None where none is small."""
+    """The decimals of a column's amounts of a few cents, where some are less than half a cent: as
+    many as show two digits of the smallest, so that they add up as they stand there. None where
+    none is so small."""
     needed = [1 - cell.adjusted() for cell in cells if isinstance(cell, Decimal) and is_small(cell)]
     return min(max(needed), _MOST_PLACES) if needed else None

@@ -15,6 +15,7 @@ from scheduler.selectors.books.frame import Form, Report, Sheet
 _MOST_BARS = 20
 _NAMED_DAYS, _DAY_MS = 7, 86_400_000
 _MOST_ROWS = 5_000
+_LEAST_DRAWN = Decimal("0.01")
 BAR_PX, BAR_FRAME_PX = 32, 80
 # Buckets of a day, from what was used to what was lost; each its own colour of the theme.
 _BUCKETS = ("run", "overhead", "unreachable", "reserved_idle", "free", "drained", "down")
@@ -43,7 +44,7 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     largest = sorted(sums.items(), key=lambda pair: abs(pair[1]), reverse=True)[:_MOST_BARS]
     ranked = sorted(largest, key=lambda pair: pair[1], reverse=True)
     # A bar of no length at all, such as cents of rounding, would only take room.
-    ranked = [(name, amount) for name, amount in ranked if _drawn(amount)]
+    ranked = [(name, amount) for name, amount in ranked if abs(amount) >= _LEAST_DRAWN]
     if not ranked:
         return None
     unit = "GPU-h" if is_hours else f"{report.grain}s" if sheet.drawn else sheet.currency

@@ -51,13 +51,13 @@ _BUDGETS = (
     Column("forecast_gpu_seconds", "Forecast h", Form.SECONDS),
     Column("forecast_high_gpu_seconds", "Forecast high h", Form.SECONDS, is_detail=True),
     Column("variance_gpu_seconds", "Over (+) or under h", Form.SECONDS),
-    Column("budget_amount", "Budget", Form.AMOUNT),
-    Column("actual_amount", "Actual", Form.AMOUNT, drill=_HELD_BY),
-    Column("committed_amount", "Committed", Form.AMOUNT),
-    Column("forecast_low_amount", "Forecast low", Form.AMOUNT, is_detail=True),
-    Column("forecast_amount", "Forecast", Form.AMOUNT),
-    Column("forecast_high_amount", "Forecast high", Form.AMOUNT, is_detail=True),
-    Column("variance_amount", "Over (+) or under", Form.AMOUNT),
+    Column("budget_amount", "Budget, money", Form.AMOUNT),
+    Column("actual_amount", "Actual, money", Form.AMOUNT, drill=_HELD_BY),
+    Column("committed_amount", "Committed, money", Form.AMOUNT),
+    Column("forecast_low_amount", "Forecast low, money", Form.AMOUNT, is_detail=True),
+    Column("forecast_amount", "Forecast, money", Form.AMOUNT),
+    Column("forecast_high_amount", "Forecast high, money", Form.AMOUNT, is_detail=True),
+    Column("variance_amount", "Over (+) or under, money", Form.AMOUNT),
     Column("used_percent", "Used", Form.PERCENT),
     Column("currency", "Currency"),
     Column("ledger_until", "Ledger until", Form.MOMENT, is_file_only=True),
@@ -135,7 +135,7 @@ def _budget_checks(used: list[Used]) -> list[Check]:
     found = []
     for is_money in (False, True):
         own = [one for one in used if one.budget.is_money is is_money]
-        if is_money and not own:
+        if not own and (is_money or used):
             continue
         compared = [one for one in own if one.last is not None]
         ties = (
@@ -155,7 +155,8 @@ def _budget_checks(used: list[Used]) -> list[Check]:
                 sum(one.held for one in own),
             ),
         )
-        for words, left, right in ties:
+        # Where none was compared yet, as its note says, nothing is held against the ledger.
+        for words, left, right in ties[0 if compared or not own else 1 :]:
             if is_money:
                 unit = own[0].budget.currency
                 found.append(Check(words, from_steps(left), from_steps(right), unit))
