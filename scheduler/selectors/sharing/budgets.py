@@ -91,12 +91,14 @@ class BudgetView:
     @property
     def texts(self) -> dict[str, str]:
         """The same as people read them: amounts with cents, hours with as many decimals as the
-        smallest of them takes, and from a hundred on what is only expected without any."""
+        smallest of them takes, two at most, and from a hundred on what is only expected without
+        any."""
         figures = self._figures
         if self.budget.is_money:
             found = {name: f"{from_steps(figure):,.2f}" for name, figure in figures.items()}
         else:
-            places = hour_places(figures[name] for name in ("limit", "used", "kept"))
+            # Beside a limit of whole hours three would read as thousands.
+            places = min(2, hour_places(figures[name] for name in ("limit", "used", "kept")))
             found = {name: hours_words(figure, places) for name, figure in figures.items()}
         for name in ("low", "high"):
             if (expected := self.amount(figures[name])) >= _MUCH:
