@@ -169,23 +169,6 @@ class TestAlerts:
         budget.refresh_from_db()
         assert budget.version == 2
 
-    def test_one_without_end_is_not_told_of_what_it_comes_to_in_a_hundred_years(
-        self, cluster, root, team, alice, project
-    ):
-        """0.90 a week are above 1000 by then; within this month they are above 4."""
-        lasting = {"valid_from": FROM, "valid_until": FROM.replace(year=2126), "now": at(0)}
-        for owner, amount in ((team, 1000), (project, 4)):
-            set_budget(
-                actor=root, owner=owner, amount=Decimal(amount),
-                rules=BudgetRules(enforcement="warn"), **lasting,
-            )  # fmt: skip
-        attempt = start(submit(alice, project, time_limit="2h"), cluster.node(1))
-        sync(cluster.node(1), running(attempt), now=at(1))
-        sync(cluster.node(1), ended(attempt), now=at(HOUR_S))
-        watch_budgets(now=at(24 * HOUR_S))
-        told = BudgetAlert.objects.values_list("budget__account__team", "threshold")
-        assert sorted(told) == [(None, "50"), (None, "80"), (None, "forecast")]
-
     def test_looking_costs_one_query_while_nothing_is_due(self, money, django_assert_num_queries):
         money("5")
         watch_budgets(now=at(10))

@@ -101,7 +101,6 @@ NARROWS = (
     "flavour", "kind", "bucket", "sort",
 )  # fmt: skip
 
-
 # Parameters that Python has other uses for.
 _FIELDS = {"from": "since", "to": "until"}
 
@@ -112,7 +111,6 @@ class Ask:
 
     `since` and `until` are the first and the last day, the parameters `from` and `to`; with either
     of them `period` is the month in which the first lies.
-
     `sort` is a column's name, with `-` in front for falling order. `now_s` cuts what is still
     running; 0: the month's end.
     """
