@@ -67,7 +67,8 @@ class AlsoShape(serializers.Serializer[Any]):
 
 
 class AnswerShape(serializers.Serializer[Any]):
-    """What the scheduler says at `asked_at`. `start_at`: the p50 forecast as the job is."""
+    """What the scheduler says at `asked_at`. `start_at`: by when it has started in half of all
+    cases, with the job as it is."""
 
     asked_at = serializers.DateTimeField()
     starts_now = serializers.BooleanField()
@@ -97,7 +98,9 @@ class PrecedenceShape(serializers.Serializer[Any]):
 
 
 class AccuracyShape(serializers.Serializer[Any]):
-    """Of the jobs of a pool that waited in 30 days: shares of starts within what they were told."""
+    """Of the jobs of a pool that waited in 30 days, shares that started within what they were told:
+    by the likely time (`within_p50`; half of them should), by the late one (`within_p90`; nine of
+    ten should)."""
 
     pool = serializers.CharField()
     waited = serializers.IntegerField()
@@ -108,7 +111,7 @@ class AccuracyShape(serializers.Serializer[Any]):
 
 
 class PhaseShape(serializers.Serializer[Any]):
-    """Milliseconds."""
+    """Milliseconds: half of the cycles took at most `p50`, 19 of 20 at most `p95`."""
 
     p50 = serializers.FloatField()
     p95 = serializers.FloatField()

@@ -23,7 +23,8 @@ _LEFT: dict[str, Any] = {"max_digits": 40, "decimal_places": 10}
 
 
 class EstimateShape(serializers.Serializer[Any]):
-    """p50 and p90 of start, run time and cost. Null: nobody knows, `why` says for the start.
+    """Start, run time and cost: half of all cases are within what has `p50` in its name, nine of
+    ten within what has `p90`. Null: nobody knows, `why` says for the start.
 
     Costs are null where no price is set. `basis`: what the run time was learnt from. Of an array
     `start_*` is that of its first task, `last_start_p90_at` that of its last one.
@@ -75,7 +76,8 @@ class BudgetAfterShape(serializers.Serializer[Any]):
 
 class RemedyShape(serializers.Serializer[Any]):
     """One change with which it was found likely to be finished in time; `fix` as the composer takes
-    it, such as limit:3600 (seconds). Costs are those of the whole job with it."""
+    it, such as limit:3600 (seconds). `end_p50_at` and `cost_p50`: half of all cases are within them.
+    Costs are those of the whole job with it."""
 
     fix = serializers.CharField()
     words = serializers.CharField()

@@ -23,8 +23,9 @@ class AwaitedSetShape(serializers.Serializer[Any]):
 
 
 class AwaitedJobShape(serializers.Serializer[Any]):
-    """A job that it waits for. `ends_by`: at its time limit, where it runs; `starts_by`: the p90 of
-    its start, where it waits. `state` is empty of one that you may not see."""
+    """A job that it waits for. `ends_by`: at its time limit, where it runs; `starts_by`: by when it
+    has started in nine of ten cases, where it waits. `state` is empty of one that you may not see.
+    """
 
     id = serializers.IntegerField()
     state = serializers.CharField(allow_blank=True)
@@ -46,7 +47,8 @@ class FinishShape(serializers.Serializer[Any]):
 
     `slack_s`: what is left between its end in half of all cases and the moment, negative if it is
     expected to be late; of one that is cancelled when late between its start and the latest one
-    that leaves its time limit. Null: nobody knows. Of an array: its last task, at the latest.
+    that leaves its time limit. `end_p50_at` and `end_p90_at`: by when it has ended in half of all
+    cases, and in nine of ten. Null: nobody knows. Of an array: its last task, at the latest.
     """
 
     finish_by = serializers.DateTimeField()
