@@ -76,8 +76,8 @@ class BudgetAfterShape(serializers.Serializer[Any]):
 
 class RemedyShape(serializers.Serializer[Any]):
     """One change with which it was found likely to be finished in time; `fix` as the composer takes
-    it, such as limit:3600 (seconds). `end_p50_at` and `cost_p50`: half of all cases are within them.
-    Costs are those of the whole job with it."""
+    it, such as limit:3600 (seconds). Half of all cases are within `end_p50_at` and `cost_p50`. All
+    costs are those of the whole job with it."""
 
     fix = serializers.CharField()
     words = serializers.CharField()
