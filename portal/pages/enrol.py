@@ -15,6 +15,7 @@ from accounts.permissions import can
 from portal.forms.cluster.nodes import EnrolForm, PoolForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
+from portal.serving.once import made_once
 from scheduler.selectors.cluster import (
     get_visible_node_token,
     get_visible_pool,
@@ -29,11 +30,17 @@ from scheduler.services.nodes import (
     revoke_node_token,
 )
 
+_ALREADY = (
+    "A token was made with this form already, and it is not shown again. If you do not have it, "
+    "revoke it below and make another."
+)
+
 
 @never_cache
 @page("GET", "POST")
 def node_enrol(request: HttpRequest) -> HttpResponseBase:
-    """For operators. The token is shown in the answer to the POST, and never again."""
+    """For operators. The token is shown in the answer to the POST, and never again: a reload, which
+    sends the form once more, makes no other."""
     viewer = viewer_of(request)
     if not can(viewer, "operate", None):
         raise Forbidden("Only operators enrol nodes.")
@@ -45,8 +52,9 @@ def node_enrol(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         try:
             pool = get_visible_pool(viewer, form.cleaned_data["pool"])
-            token, secret = issue_node_token(
-                actor=viewer, pool=pool, minutes=form.cleaned_data["minutes"]
+            minutes = form.cleaned_data["minutes"]
+            token, secret = made_once(
+                request, _ALREADY, issue_node_token, actor=viewer, pool=pool, minutes=minutes
             )
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)

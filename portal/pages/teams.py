@@ -53,6 +53,12 @@ from portal.forms.teams import (
 )
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
+from portal.serving.once import made_once
+
+_ALREADY = (
+    "The invitation was made with this form already, and its link is not shown again. Send the "
+    "form once more for another link; the first then ends."
+)
 
 
 @page("GET", "POST")
@@ -214,7 +220,8 @@ def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
     form = InviteForm(request.POST, prefix="invite")
     if form.is_valid():
         limits.count(limits.INVITE, viewer.pk)
-        made = made_with(form, lambda: invite(actor=viewer, team=team, **form.cleaned_data))
+        given = {"actor": viewer, "team": team, **form.cleaned_data}
+        made = made_with(form, lambda: made_once(request, _ALREADY, invite, **given))
         if made is not None:
             invitation, secret = made
             link = settings.PUBLIC_URL + reverse("invitation", kwargs={"secret": secret})

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from portal.serving.once import form_key
 from portal.templatetags import measures, moments
 from portal.templatetags.sections import entry_of, place_of
 from portal.templatetags.states import look_of
@@ -52,7 +53,7 @@ for _filter in (
     or_over,
 ):
     register.filter(_filter.__name__, _filter)
-for _tag in moments.TAGS:
+for _tag in (*moments.TAGS, form_key):
     register.simple_tag(_tag)
 
 

@@ -9,11 +9,13 @@ from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
+from django.views.decorators.cache import never_cache
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.pages.listing.tails import tail_of
+from portal.serving.once import made_once
 from scheduler.selectors.inbox import (
     get_visible_delivery,
     get_visible_webhook,
@@ -29,6 +31,10 @@ from scheduler.services.inbox import (
 )
 from scheduler.states import NOTICE_RULES, NoticeKind
 
+_ALREADY = (
+    "The address was added with this form already, and its secret is not shown again. If you do "
+    "not have it, remove the address and add it once more."
+)
 _ACTS: dict[str, tuple[Callable[..., Any], str]] = {
     "pause": (pause_webhook, "Nothing is sent there for now."),
     "resume": (resume_webhook, "It is told again, from now on."),
@@ -54,6 +60,7 @@ class WebhookForm(forms.Form):
     )
 
 
+@never_cache
 @page("GET", "POST")
 def webhook_list(request: HttpRequest) -> HttpResponseBase:
     """For administrators, who alone find the page; a new secret is shown in the answer, once."""
@@ -63,7 +70,7 @@ def webhook_list(request: HttpRequest) -> HttpResponseBase:
     if request.method != "POST" or not form.is_valid():
         return _show(request, form, status=422 if form.is_bound else 200)
     try:
-        hook, secret = add_webhook(actor=viewer, **form.cleaned_data)
+        hook, secret = made_once(request, _ALREADY, add_webhook, actor=viewer, **form.cleaned_data)
     except (NotFound, Forbidden):
         raise
     except DomainError as refused:

@@ -23,8 +23,10 @@ from accounts.services import (
 from portal.forms.people import ServiceForm, ServiceTokenForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import Leaf, leaf_of
+from portal.pages.people.tokens import ALREADY
 from portal.pages.signing.again import asks_password
 from portal.pages.teams import made_with
+from portal.serving.once import made_once
 
 TOKENS_SHOWN = 30
 
@@ -83,8 +85,12 @@ def service_token(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
     team, account = _account(request, slug, pk)
     form, secret = ServiceTokenForm(request.POST), ""
     if form.is_valid():
+        whose = {"actor": viewer, "account": account}
         made = made_with(
-            form, lambda: issue_service_token(actor=viewer, account=account, **form.bounds(viewer))
+            form,
+            lambda: made_once(
+                request, ALREADY, issue_service_token, **whose, **form.bounds(viewer)
+            ),
         )
         secret = made[1] if made else ""
     shown = ServiceTokenForm() if secret else form

@@ -15,6 +15,12 @@ from portal.forms.tokens import TokenForm
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.pages.signing.again import asks_password
+from portal.serving.once import made_once
+
+ALREADY = (
+    "A token was made with this form already, and it is not shown again. If you do not have it, "
+    "revoke it and create another."
+)
 
 
 @never_cache
@@ -27,7 +33,8 @@ def token_list(request: HttpRequest) -> HttpResponseBase:
     secret = ""
     if request.method == "POST" and form.is_valid():
         try:
-            _, secret = issue_token(actor=viewer, **form.bounds(viewer))
+            bounds = form.bounds(viewer)
+            _, secret = made_once(request, ALREADY, issue_token, actor=viewer, **bounds)
             form = TokenForm()
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
