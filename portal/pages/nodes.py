@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -13,11 +14,12 @@ from accounts.permissions import can
 from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
-from portal.pages.access import page, pool_asked, refused_form, said_and_back, viewer_of
+from portal.pages.access import page, pool_asked, said_and_back, viewer_of
 from portal.pages.event_lines import event_line, still_out
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
 from portal.pages.listing.tails import tail_of
+from portal.pages.teams import made_with
 from portal.reports.charts import device_charts, device_points, latest, slowed_of
 from portal.reports.squares import map_rows
 from scheduler.conf import load_conf
@@ -35,10 +37,10 @@ from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, place_of
 from scheduler.selectors.telemetry import node_series
-from scheduler.services.nodes import drain_node, resume_node, retire_node
+from scheduler.services.nodes import drain_node, require_operator, resume_node, retire_node
 from scheduler.services.nodes.devices.by_hand import act_on_device
 from scheduler.services.nodes.quarantine import may_be_quarantined
-from scheduler.services.sites.places import label_node, place_node
+from scheduler.services.sites.places import note_node
 from scheduler.states import NodeState
 
 EVENTS_SHOWN = 50
@@ -161,7 +163,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "token_days": load_conf().node_token_days,
         "problems": problems,
         "may_operate": can(viewer, "operate", None),
-        "may_resume": node.state in RESUMABLE or node.drain_requested_at is not None,
+        "may_resume": rests(node),
         "may_drain": node.state in DRAINABLE and node.drain_requested_at is None,
         "may_quarantine": may_be_quarantined(node),
         "may_stop_jobs": node.state == NodeState.DRAINING and bool(view.held),
@@ -171,6 +173,11 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "now": now,
     }
     return render(request, f"nodes/detail.html#{part}" if is_part else "nodes/detail.html", context)
+
+
+def rests(node: Node) -> bool:
+    """Whether it takes no work because somebody said so, and may be resumed."""
+    return node.state in RESUMABLE or node.drain_requested_at is not None
 
 
 @page("GET")
@@ -217,23 +224,15 @@ def node_drain(request: HttpRequest, name: str) -> HttpResponseBase:
 
 @page("POST")
 def node_place(request: HttpRequest, name: str) -> HttpResponseBase:
-    """Say where the node stands and what it has."""
+    """Say where the node stands and what it has; what is refused comes back as it was typed."""
     viewer = viewer_of(request)
     node, form = get_visible_node(viewer, name), PlaceForm(request.POST)
-
-    def act() -> str:
-        if not form.is_valid():
-            raise refused_form(form)
-        place_node(
-            actor=viewer,
-            node=node,
-            rack=form.cleaned_data["rack"],
-            block=form.cleaned_data["block"],
-        )
-        label_node(actor=viewer, node=node, labels=form.cleaned_data["labels"])
-        return f"Node {name}: place and labels are noted."
-
-    return said_and_back(request, act, "nodes:detail", name)
+    require_operator(viewer)
+    given = {"actor": viewer, "node": node}
+    if not form.is_valid() or not made_with(form, lambda: note_node(**given, **form.cleaned_data)):
+        return render(request, "nodes/place.html", {"form": form, "node": node}, status=422)
+    messages.success(request, f"Node {name}: place and labels are noted.")
+    return redirect("nodes:detail", name)
 
 
 @page("POST")

@@ -239,10 +239,34 @@ def test_an_operator_notes_where_a_node_stands(client, operator, yard):
 @pytest.mark.parametrize("labels", ["network", "Network=ib", "rack=r2"])
 def test_labels_that_make_no_sense_are_refused_with_the_remedy(client, operator, yard, labels):
     client.force_login(operator)
-    told = {"rack": "", "block": "", "labels": labels}
-    text = client.post(reverse("nodes:place", args=["n1"]), told, follow=True).content.decode()
-    assert "network=ib" in text or "another label" in text
+    told = {"rack": "r7", "block": "b2", "labels": labels}
+    page = client.post(reverse("nodes:place", args=["n1"]), told)
+    form, text = page.context["form"], page.content.decode()
+    assert page.status_code == 422 and "Not saved." in text
+    assert set(form.errors) == {"labels"}
+    assert "network=ib" in form.errors["labels"][0] or "another label" in form.errors["labels"][0]
+    assert 'value="r7"' in text and 'value="b2"' in text and f'value="{labels}"' in text
+    node = Node.objects.get(name="n1")
+    assert (node.labels, node.rack, node.block) == ({}, "", "")
+
+
+def test_a_rack_that_is_none_is_marked_and_the_labels_stay_typed(client, operator, yard):
+    client.force_login(operator)
+    told = {"rack": "row 7", "block": "", "labels": "network=ib"}
+    page = client.post(reverse("nodes:place", args=["n1"]), told)
+    assert page.status_code == 422 and set(page.context["form"].errors) == {"rack"}
+    assert (
+        'value="row 7"' in page.content.decode() and 'value="network=ib"' in page.content.decode()
+    )
     assert Node.objects.get(name="n1").labels == {}
+
+
+def test_where_a_node_stands_is_for_operators(client, alice, yard):
+    client.force_login(alice)
+    for labels in ("network=ib", "network"):
+        assert (
+            client.post(reverse("nodes:place", args=["n1"]), {"labels": labels}).status_code == 403
+        )
 
 
 def test_nodes_come_by_page(client, alice, yard, monkeypatch):

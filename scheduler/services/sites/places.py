@@ -64,6 +64,21 @@ def label_node(
     return node
 
 
+@transaction.atomic
+def note_node(
+    *,
+    actor: User,
+    node: Node,
+    rack: str,
+    block: str,
+    labels: Mapping[str, str],
+    now: datetime | None = None,
+) -> Node:
+    """Place and labels at once, or neither. Raises Forbidden, Invalid."""
+    place_node(actor=actor, node=node, rack=rack, block=block, now=now)
+    return label_node(actor=actor, node=node, labels=labels, now=now)
+
+
 def _change(
     node: Node, actor: User, kind: str, words: str, now: datetime | None, **fields: object
 ) -> None:
