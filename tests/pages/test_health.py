@@ -12,6 +12,7 @@ from django.utils import timezone
 from portal import beats
 from portal.celery import EVERY_S
 from portal.fallen import note_fallen
+from portal.pages.ops.regular import DOES
 from scheduler.loop.lease import own_name
 from scheduler.models import (
     InvariantCheck,
@@ -83,6 +84,10 @@ def test_all_is_well_where_everything_runs(client, operator, root, broker, setti
     assert tones(page) == wanted
 
 
+def test_every_regular_task_says_what_it_does():
+    assert set(DOES) == {name.rpartition(".")[2] for name in EVERY_S}
+
+
 def test_what_is_late_or_down_says_what_to_do(
     client, operator, alice, project, root, broker, django_assert_max_num_queries
 ):
@@ -113,6 +118,7 @@ def test_what_is_late_or_down_says_what_to_do(
         assert found[name] == "bad", name
     assert all(check.remedy for check in page.context["checks"] if check.tone == "bad")
     assert "failed at last: seal audit" in page.content.decode()
+    assert page.context["tasks"][0].does == "Seals the audit trail"
     assert "broken 2 times. The first: I2: a." in page.content.decode()
     begin_recount(now=now)
     said = "2 silent; nothing starts: after the restore 2 did not say what runs there."

@@ -16,7 +16,7 @@ from portal.celery import EVERY_S
 from portal.fallen import read_fallen
 from portal.pages.access import page, viewer_of
 from portal.pages.ops.checks import Disk, every_check
-from portal.pages.ops.regular import Tone, regular_tasks
+from portal.pages.ops.regular import Tone, by_trouble, regular_tasks
 from scheduler.selectors.machines.wellbeing import wellbeing
 
 
@@ -40,7 +40,7 @@ def health(request: HttpRequest) -> HttpResponseBase:
     )
     context = {
         "checks": checks,
-        "tasks": tasks,
+        "tasks": by_trouble(tasks),
         "bad": sum(check.tone == Tone.BAD for check in checks),
         "look": sum(check.tone == Tone.LOOK for check in checks),
         "unchecked": sum(check.tone == Tone.UNKNOWN for check in checks),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -36,9 +36,10 @@ _TONES = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A regular task: every so many seconds, and the end of its last run."""
+    """A regular task: what it does, every so many seconds, and the end of its last run."""
 
     name: str
+    does: str
     every_s: float
     run: Run | None
     tone: Tone
@@ -52,21 +53,61 @@ def regular_tasks(
     began = (runs or {}).get(BEGAN)
     for name, seconds in every_s.items():
         run = (runs or {}).get(name)
-        short = name.rpartition(".")[2].replace("_", " ")
+        word = name.rpartition(".")[2]
+        short, does = word.replace("_", " "), DOES.get(word, word)
         if runs is None:
-            yield Task(short, seconds, None, Tone.LOOK, "not known without the broker")
+            yield Task(short, does, seconds, None, Tone.LOOK, "not known without the broker")
         elif run is None and began is not None and now - began.at <= _patience(seconds):
-            yield Task(short, seconds, None, Tone.UNKNOWN, "not due yet")
+            yield Task(short, does, seconds, None, Tone.UNKNOWN, "not due yet")
         elif run is None:
-            yield Task(short, seconds, None, Tone.LOOK, "has not run since the broker began")
+            yield Task(short, does, seconds, None, Tone.LOOK, "has not run since the broker began")
         elif not run.succeeded:
-            yield Task(short, seconds, run, Tone.BAD, "failed; the worker's log says why")
+            yield Task(short, does, seconds, run, Tone.BAD, "failed; the worker's log says why")
         elif run.at - now > CLOCK_SLACK:
-            yield Task(short, seconds, run, Tone.LOOK, "late: the clock was put back")
+            yield Task(short, does, seconds, run, Tone.LOOK, "late: the clock was put back")
         elif now - run.at > _patience(seconds):
-            yield Task(short, seconds, run, Tone.LOOK, "late")
+            yield Task(short, does, seconds, run, Tone.LOOK, "late")
         else:
-            yield Task(short, seconds, run, Tone.GOOD, "in time")
+            yield Task(short, does, seconds, run, Tone.GOOD, "in time")
+
+
+# By the task's name; what a page says that it does.
+DOES: Mapping[str, str] = {
+    "seal_audit": "Seals the audit trail",
+    "tend_sessions": "Stops sessions that nobody uses",
+    "tend_idle_jobs": "Warns and stops jobs whose GPUs do little",
+    "submit_due_jobs": "Submits the jobs of schedules",
+    "sum_hours": "Sums up readings of jobs",
+    "simulate_requests": "Works out what-ifs and scenarios",
+    "send_mails": "Sends mails",
+    "send_webhooks": "Tells chats and webhooks",
+    "tend_requests": "Reminds of requests, and closes them",
+    "tell_budget_alerts": "Warns of budgets",
+    "tell_late_jobs": "Tells owners of late jobs",
+    "accrue_usage": "Books the usage of full hours",
+    "prune_telemetry": "Deletes old readings",
+    "renew_node_tokens": "Renews tokens of nodes",
+    "count_hours": "Counts waits by the hour",
+    "learn_wait_limits": "Learns how long jobs may have to wait",
+    "prune_submit_keys": "Forgets old keys of submits",
+    "forget_sign_ins": "Forgets sign-ins that are over",
+    "prune_kept": "Deletes logs and files kept long enough",
+    "prune_notifications": "Deletes old notifications",
+    "close_months": "Closes the months that are due",
+    "count_months": "Counts the months that people asked for",
+    "reconcile_books": "Checks that the books agree",
+    "check_invariants": "Checks that promises hold",
+    "learn_sizes": "Tells the database how large its tables are",
+    "mail_reports": "Mails the reports that are due",
+    "make_files": "Makes the files of reports",
+    "tend_demo": "Loads or removes the demonstration",
+}
+
+
+def by_trouble(tasks: Iterable[Task]) -> list[Task]:
+    """Those with trouble first, the worst before others, then by what they do."""
+    worst = {Tone.BAD: 0, Tone.LOOK: 1}
+    return sorted(tasks, key=lambda task: (worst.get(task.tone, 2), task.does))
 
 
 def _patience(every_s: float) -> timedelta:
