@@ -57,7 +57,9 @@ class GroupRuleForm(forms.Form):
 class DelegationForm(forms.Form):
     """Who acts for me, in what, on which days; the service says who may."""
 
-    deputy = forms.CharField(label="Who acts for you", max_length=150, strip=True)
+    deputy = forms.CharField(
+        label="Who acts for you", max_length=150, strip=True, help_text="Their user name."
+    )
     scope = forms.ChoiceField(label="In what", choices=DelegationScope.choices)
     team = forms.CharField(
         label="Team",

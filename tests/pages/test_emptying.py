@@ -78,6 +78,7 @@ def test_several_nodes_drain_and_resume_each_by_itself(
         with django_assert_max_num_queries(9):  # 4 for who asks, may what, is told
             page = client.get(SEVERAL, {"node": names})
     assert "no node n9" in page.content.decode() and "at the latest" in page.content.decode()
+    assert not page.context["may_resume"] and "Resume 2 nodes" not in page.content.decode()
     bare = client.post(SEVERAL, {"node": ["n1", "n2"], "action": "drain"})
     assert bare.status_code == 422 and set(states()) == {NodeState.READY}
     Node.objects.filter(name="n2").update(state=NodeState.RETIRED)
@@ -85,6 +86,7 @@ def test_several_nodes_drain_and_resume_each_by_itself(
     assert client.post(SEVERAL, asked).status_code == 302
     assert states() == [NodeState.DRAINING, NodeState.RETIRED]
     assert AuditEvent.objects.filter(action="node.drain").count() == 1
+    assert "Resume 1 node<" in client.get(SEVERAL, {"node": ["n1", "n2"]}).content.decode()
     client.post(SEVERAL, {"node": ["n1"], "action": "resume"})
     assert states() == [NodeState.READY, NodeState.RETIRED]
 

@@ -31,32 +31,32 @@ class IdleRuleForm(forms.Form):
     """What a rule says, and over how many days it is tried."""
 
     below_percent = _whole(
-        "A GPU does little below, per cent",
-        "Every reading of every GPU of the job lies below.",
+        "Does little below, in per cent",
+        "Of use: every reading of every GPU of the job lies below that.",
         "below_percent",
     )
-    warn_minutes = _whole("Warn after, minutes", "For so long, without a break.", "warn_minutes")
+    warn_minutes = _whole("Warn after, in minutes", "It did little all that time.", "warn_minutes")
     first_minutes = _whole(
-        "Not within the first, minutes",
-        "Of each attempt: starting, loading data.",
+        "Leave out the first, in minutes",
+        "Of each attempt, which starts and loads data then.",
         "first_minutes",
     )
     act = forms.ChoiceField(
-        label="Then", choices=[(str(act), words) for act, words in IDLE_ACT_WORDS.items()]
+        label="What follows", choices=[(str(act), words) for act, words in IDLE_ACT_WORDS.items()]
     )
     act_minutes = _whole(
-        "After, minutes more",
-        "So long the owner has to answer. Empty where it is only told.",
+        "That long after the warning, in minutes",
+        "The owner may answer until then. Leave it empty where nothing but the warning follows.",
         "act_minutes",
         required=False,
     )
     keep_hours = _whole(
-        "Its owner may keep it for, hours",
+        "The owner may keep it for, in hours",
         "In all for one attempt, each time with a reason.",
         "keep_hours",
     )
     try_days = forms.IntegerField(
-        label="Try it on the last, days",
+        label="Try it on the past, in days",
         min_value=1,
         max_value=MAX_DAYS,
         required=False,

@@ -29,13 +29,13 @@ class ScenarioForm(forms.Form):
     )  # fmt: skip
     preempt = forms.ChoiceField(
         label="May stop others", choices=[AS_IS, ("yes", "yes"), ("no", "no")], required=False,
-        help_text="Under smallest share and oldest first those of lower tiers, and who runs on "
-        "what is lent.",
+        help_text="Jobs of lower tiers, and those that run on what is lent: with smallest share or "
+        "oldest first.",
     )  # fmt: skip
     placement = forms.ChoiceField(
         label="Which nodes a job takes", required=False,
         choices=[AS_IS, *((str(one), said) for one, said in PLACEMENT_WORDS.items())],
-        help_text="Least fragmentation, as published, is there to compare with.",
+        help_text="Least fragmentation is a published rule, to compare with: no pool can have it.",
     )  # fmt: skip
     nodes = forms.IntegerField(
         label="Nodes", min_value=1, max_value=100_000, required=False,
@@ -43,7 +43,7 @@ class ScenarioForm(forms.Form):
     )  # fmt: skip
     more = forms.CharField(
         label="Pools, teams and faults", max_length=2000, required=False,
-        help_text="A change a line: weight:vision=2, guaranteed:vision=8, maximum:vision=16, "
+        help_text="One change a line: weight:vision=2, guaranteed:vision=8, maximum:vision=16, "
         "lose:3@3600 (node 3 an hour in), drain:3@3600, restore:3@7200. Of one of several pools: "
         "nodes:gpu-a=12, policy:gpu-a=fair, maximum:vision@gpu-a=16, "
         "lose:gpu-a/3@3600.",

@@ -142,8 +142,14 @@ def draw_room(room: PoolRoom, scale: Scale, now: datetime, need: int = 0) -> Saf
     marks = [mark for mark in sorted({0, top // 2, top}) if not need or mark != need]
     grid = format_html_join(
         "",
-        '<path class="tk" d="M{} {}H{}"/><text class="gl mu" x="{}" y="{}">{}</text>',
-        ((LABEL, y(mark), WIDTH, LABEL - 34, y(mark) + 4, mark) for mark in marks),
+        '<path class="tk" d="M{} {}H{}"/>',
+        ((LABEL, y(mark), WIDTH) for mark in marks),
+    )
+    # Above what is drawn, which they go along with on a phone.
+    counts = format_html_join(
+        "",
+        '<text class="gl mu" x="{}" y="{}">{}</text>',
+        ((LABEL - 34, y(mark) + 4, mark) for mark in marks),
     )
     ends = [*room.past, *room.latest][:1]
     words = f"{room.total} in all" + (f", {ends[0][1]} free at first" if ends else "")
@@ -161,11 +167,11 @@ def draw_room(room: PoolRoom, scale: Scale, now: datetime, need: int = 0) -> Saf
     joined = [*room.past, *room.latest[:1]]
     return format_html(
         '<svg class="gantt" viewBox="0 0 {} {}" role="img" aria-label="Free in {}: {}">'
-        "{}{}{}{}{}{}{}</svg>",
+        "{}{}{}{}{}{}{}{}</svg>",
         WIDTH, bottom + 4, room.pool, words, grid,
         format_html_join("", "{}", ((tick,) for tick in ticks(scale, bottom, now))),
         _area("rm-past", joined, scale, y), _area("rm-late", room.latest, scale, y),
-        _line("rm-soon", room.likely, scale, y), need_line, now_line,
+        _line("rm-soon", room.likely, scale, y), counts, need_line, now_line,
     )  # fmt: skip
 
 

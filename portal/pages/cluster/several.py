@@ -19,6 +19,7 @@ from portal.forms.cluster.nodes import DrainForm
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.event_lines import still_out
+from portal.pages.nodes import rests
 from scheduler.models import Node
 from scheduler.selectors.cluster import nodes_overview
 from scheduler.selectors.freeing.emptying import Emptying, emptying
@@ -68,6 +69,7 @@ def node_several(request: HttpRequest) -> HttpResponseBase:
         "latest": max((end.latest for end in ends if end.latest), default=None),
         "likely": None if None in likely else max((at for at in likely if at), default=None),
         "form": form,
+        "may_resume": any(rests(row.node) for row in rows),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "now": now,

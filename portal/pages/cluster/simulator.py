@@ -37,7 +37,7 @@ _ROWS: dict[str, tuple[str, bool | None]] = {
     "utilisation": ("GPUs in use", True),
     "preemptions": ("Stops for others", False),
     "failures": ("Stops by lost nodes", None),
-    "jain": ("Fairness (Jain's index, 1 = equal)", True),
+    "jain": ("Fairness (1: all teams get alike)", True),
     "gpu_hours": ("GPU-hours held", None),
     "lost_gpu_hours": ("GPU-hours of lost work", False),
     "cost": ("Cost", None),
@@ -189,7 +189,7 @@ def _shown(name: str, value: float, currency: str) -> str:
     if name.endswith("_s"):
         return duration(value)
     if name == "utilisation":
-        return f"{value:.1%}"
+        return f"{100 * value:.1f} %"
     if name == "jain":
         return f"{value:.3f}"
     if name == "cost":
