@@ -24,6 +24,7 @@ FIELD = "form_key"
 OPEN_S = 86_400
 _REMEMBERED_S = OPEN_S + 600
 _PREFIX = "form-key:"
+_TOO_LONG = "This form was open for too long. Look it over and send it again."
 _Made = TypeVar("_Made")
 
 
@@ -48,7 +49,7 @@ def made_once(
     try:
         key = _signer().unsign(sent, max_age=OPEN_S)
     except signing.BadSignature:
-        raise Invalid("This form was open for too long. Look it over and send it again.") from None
+        raise Invalid(_TOO_LONG, field=FIELD) from None
     with transaction.atomic():
         if not cache.add(f"{_PREFIX}{key}", True, _REMEMBERED_S):
             raise Conflict(already, code="made_already")
