@@ -228,8 +228,11 @@ def node_place(request: HttpRequest, name: str) -> HttpResponseBase:
     viewer = viewer_of(request)
     node, form = get_visible_node(viewer, name), PlaceForm(request.POST)
     require_operator(viewer)
-    given = {"actor": viewer, "node": node}
-    if not form.is_valid() or not made_with(form, lambda: note_node(**given, **form.cleaned_data)):
+
+    def act() -> Node:
+        return note_node(actor=viewer, node=node, **form.cleaned_data)
+
+    if not form.is_valid() or not made_with(form, act):
         return render(request, "nodes/place.html", {"form": form, "node": node}, status=422)
     messages.success(request, f"Node {name}: place and labels are noted.")
     return redirect("nodes:detail", name)

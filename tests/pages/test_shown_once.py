@@ -61,7 +61,7 @@ def door(request, client, root, team, service):
 
 
 def key_of(page) -> str:
-    return _KEY.search(page.content.decode())[1]
+    return _KEY.findall(page.content.decode())[0]
 
 
 every_door = pytest.mark.parametrize("door", DOORS, indirect=True)
