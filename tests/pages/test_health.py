@@ -119,6 +119,7 @@ def test_what_is_late_or_down_says_what_to_do(
     assert all(check.remedy for check in page.context["checks"] if check.tone == "bad")
     assert "failed at last: seal audit" in page.content.decode()
     assert page.context["tasks"][0].does == "Seals the audit trail"
+    assert '<span class="id">seal audit</span>' in page.content.decode()
     assert "broken 2 times. The first: I2: a." in page.content.decode()
     begin_recount(now=now)
     said = "2 silent; nothing starts: after the restore 2 did not say what runs there."
