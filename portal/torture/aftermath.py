@@ -19,7 +19,7 @@ from portal.torture.history import Evidence
 from portal.torture.invariants import check_all
 from portal.torture.invariants.neighbours import attempts_of, gaps_beside
 from portal.torture.invariants.rows import TABLES, plain, source_of
-from portal.torture.moves import figures_of_moves
+from portal.torture.moves import figures_of_moves, figures_of_pools
 from scheduler.invariants.rows import Row
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "minutes": choice.minutes,
         "seed": choice.seed,
         "agents": choice.agents,
+        "pools": figures_of_pools(evidence, choice.pools),
         "divide": choice.divide,
         "faults": sum(by_kind.values()),
         "faults_by_kind": dict(sorted(by_kind.items())),

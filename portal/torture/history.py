@@ -26,6 +26,8 @@ call      delivery, digest, signed, status: a call of it, and what it was answer
 chat      webhook: a chat of the harness is told a person's news from now on
 message   webhook, digest, status: one of its messages, and what it was answered (0: nothing)
 grouped   key, group, policy: a job of a group, noted before it is asked for
+placed    key, pools, project: in which pools a job may run, noted before it is asked for
+moved     job, pools, status, sent_at: it was to wait there instead (0: nobody answered)
 joined    key, before: the tasks of one array wait for those of another, index by index
 schedule  schedule, what, status: made, changed, paused, run, deleted; resuming: to be asked for
 repeated  schedule, came: whether an active one was carried out once all was quiet

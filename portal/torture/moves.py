@@ -1,7 +1,8 @@
-"""Which moves of jobs were made while which kinds of faults were at work."""
+"""Which moves of jobs were made beside which kinds of faults; and how jobs spread over pools."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,3 +40,19 @@ def figures_of_moves(evidence: Evidence) -> dict[str, Any]:
     counts = {move: len(kinds) for move, kinds in sorted(moves_beside_faults(evidence).items())}
     seldom = [move for move, count in counts.items() if count < ENOUGH]
     return {"moves": counts, "moves_seldom": seldom}
+
+
+def figures_of_pools(evidence: Evidence, count: int) -> dict[str, int]:
+    """How many pools there were, how many jobs could choose, how often one went to another pool by
+    itself and how often people sent one there; how many nodes' shares of attempts were in each."""
+    pools = {node["id"]: node["pool_id"] for node in evidence.rows("node")}
+    names = {pool["id"]: str(pool["name"]) for pool in evidence.rows("pool")}
+    ranks = Counter(names[pools[row["node_id"]]] for row in evidence.rows("placement"))
+    moved = [said for said in evidence.told("moved") if said["status"] == 200]
+    return {
+        "count": count,
+        "chose": sum(bool(job.get("pool_choice")) for job in evidence.rows("job")),
+        "went": sum(one["kind"] == "moved_to_pool" for one in evidence.rows("jobevent")),
+        "sent": len(moved),
+        **{f"in {name}": ranks[name] for name in sorted(ranks)},
+    }

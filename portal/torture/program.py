@@ -12,6 +12,8 @@ from typing import Any
 from scheduler.invariants.rows import Row
 
 PROJECT, POOL = "vision/digits", "default"
+# Of the same team; one pool is closed to it.
+OTHER_PROJECT = "vision/segmentation"
 GPUS_PER_NODE = 4
 TIME_LIMIT_S = 300
 STOP_GRACE_S = 2

@@ -32,6 +32,7 @@ def with_plant(choice: Choice, name: str) -> Choice:
         joins=plant.joins,
         repeats=plant.repeats,
         groups=plant.groups,
+        pools=plant.pools,
         restores=False,
     )
 

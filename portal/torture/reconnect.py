@@ -46,7 +46,7 @@ def reconnect(choice: Choice, count: int) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="trainyard-", dir="/tmp"))
     folder.chmod(0o711)
     try:
-        with installed(replace(choice, agents=_REAL_NODES), folder) as yard:
+        with installed(replace(choice, agents=_REAL_NODES, pools=1), folder) as yard:
             choice.tell(f"enrolling {count} agents")
             secrets = enrol_agents(yard, count)
             witness = make_witness_folder(folder)

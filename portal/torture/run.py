@@ -50,12 +50,14 @@ class Choice:
     `sql` is carried out before people come: what a planted bug needs of the database.
     `with_helpers`: there are a worker and a clock beside the schedulers. `joins`: arrays come that
     wait task for task, also where the crowd is small; `repeats`: so do schedules; `groups`: and
-    jobs of groups.
+    jobs of groups. `pools`: the nodes are dealt to so many, and jobs with them; one is how runs
+    were before there were several, which seeds that were kept from then repeat.
     """
 
     minutes: float = 10.0
     seed: int = 1
     agents: int = 8
+    pools: int = 1
     divide: int = 20
     pause_s: float = 0.6
     settle_s: float = 60.0
@@ -115,6 +117,7 @@ def installed(choice: Choice, folder: Path) -> Iterator[Yard]:
                 proxies=proxies,
                 timers=Timers(choice.divide),
                 agents=choice.agents,
+                pools=choice.pools,
                 port=free_port() or 0,
                 plant=choice.plant,
                 with_standby=choice.with_standby,

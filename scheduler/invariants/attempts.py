@@ -1,4 +1,4 @@
-"""Jobs and their attempts: I1, I3 to I8, I13, I16, I20 as far as rows tell."""
+"""Jobs and their attempts: I1, I3 to I8, I13, I16, I20, I38 as far as rows tell."""
 
 from __future__ import annotations
 
@@ -169,6 +169,24 @@ def attempts_begin_inside_bookings(rows: Rows) -> Iterator[str]:
         if mine is not None:
             inside = mine["from_at"] <= attempt["assigned_at"] <= mine["until_at"]
             yield "" if inside else f"attempt {attempt['id']} began outside its booking"
+
+
+def live_ones_are_in_their_pool(rows: Rows) -> Iterator[str]:
+    """The part of I38 about what goes on: each node of a live attempt is of its job's pool.
+
+    Asked of live attempts with their placements, jobs and nodes.
+    """
+    nodes, jobs = rows.by_id("node"), rows.by_id("job")
+    ranks = rows.grouped("placement", "attempt_id")
+    for attempt in rows.rows("attempt"):
+        pool = jobs[attempt["job_id"]]["pool_id"]
+        away = [
+            one["node_id"]
+            for one in ranks.get(attempt["id"], [])
+            if nodes[one["node_id"]]["pool_id"] != pool
+        ]
+        words = f"attempt {attempt['id']} is on nodes that are not of its job's pool"
+        yield words if away else ""
 
 
 def what_is_over_holds_nothing(rows: Rows) -> Iterator[str]:

@@ -31,7 +31,16 @@ def test_a_minute_of_faults_breaks_nothing():
     """Always the same dice; how much happens in it is the machine's affair. The least that was
     ever seen, at load 15 to 40, were 23 faults and 14 jobs."""
     first = ("clock-node", "clock-forward")
-    choice = Choice(minutes=1.0, seed=1, agents=3, divide=60, pause_s=2.5, first=first, tell=print)
+    choice = Choice(
+        minutes=1.0,
+        seed=1,
+        agents=3,
+        pools=2,
+        divide=60,
+        pause_s=2.5,
+        first=first,
+        tell=print,
+    )
     figures = run(choice)
     print(json.dumps(figures))
     assert (figures["breaks"], figures["broken"], figures["planted_found"]) == (0, [], 0)
@@ -39,6 +48,7 @@ def test_a_minute_of_faults_breaks_nothing():
     assert sum(figures["faults_by_kind"].values()) == figures["faults"]
     assert {*first} <= figures["faults_by_kind"].keys() and len(figures["faults_by_kind"]) >= 10
     assert figures["recovery_s"]
+    assert figures["pools"]["count"] == 2 and figures["pools"]["chose"]
     # What the portal cannot take it says so of: never a 500.
     assert set(figures["own_5xx"]) <= {"503"}
     # What nothing happened to has shown nothing. Databases are put back in long runs (I27); a busy
@@ -53,7 +63,7 @@ def test_a_minute_of_faults_breaks_nothing():
 @pytest.mark.long
 @pytest.mark.timeout(2400)
 def test_ten_minutes_of_faults_break_nothing():
-    figures = run(Choice(minutes=10.0, seed=int(time.time()), tell=print))
+    figures = run(Choice(minutes=10.0, seed=int(time.time()), pools=3, tell=print))
     assert figures["broken"] == [], figures["seed"]
     assert set(figures["own_5xx"]) <= {"503"}
     assert figures["faults"] >= 300 and figures["jobs"] >= 500
@@ -74,6 +84,7 @@ def test_a_seed_that_broke_something_breaks_it_no_more(kept):
         minutes=1.0,
         seed=kept.seed,
         agents=3,
+        pools=kept.pools,
         divide=30,
         pause_s=1.2,
         first=kept.kinds,

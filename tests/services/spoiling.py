@@ -22,6 +22,7 @@ from scheduler.models import (
     SubmitKey,
     UsageEntry,
 )
+from scheduler.services.nodes import create_pool
 from scheduler.services.reaping import mark_silent
 from tests.scenes import at
 from tests.services.unlocking import unlocked
@@ -200,6 +201,10 @@ def token_was_used_on(house):
     ApiToken.objects.update(last_used_at=at(60))
 
 
+def at_work_outside_its_pool(house):
+    Job.objects.filter(name="work").update(pool=create_pool(actor=house.root, name="elsewhere"))
+
+
 SPOILT = [
     ("I1", lives_beside_another),
     ("I2", device_was_held_twice),
@@ -231,6 +236,7 @@ SPOILT = [
     ("I22", charged_too_little),
     ("I22", segments_part),
     ("I25", token_was_used_on),
+    ("I38", at_work_outside_its_pool),
     ("I26", nobody_looked_at_it),
     ("I26", nobody_could_start_it),
 ]

@@ -126,6 +126,12 @@ def nothing_ran_though_it_fits(story):
         event["at"] = 99.0
 
 
+def nothing_ran_though_it_fits_in_its_pool(story):
+    """Others are in another pool, where it does not fit."""
+    nothing_ran_though_it_fits(story)
+    story.tables["node"].append({**story.row("node", 1), "id": 2, "name": "n2", "pool_id": 9})
+
+
 def waits_for_ever(story):
     story.row("job", 1)["state"] = "queued"
 
@@ -160,4 +166,6 @@ REVOKED = [
     nodes_secret_lives_on,
 ]
 OTHERS_SESSION = another_sessions_program_answers
-STALLS = [waits_for_ever, nothing_ran_though_it_fits]
+STALLS = [
+    *(waits_for_ever, nothing_ran_though_it_fits, nothing_ran_though_it_fits_in_its_pool),
+]

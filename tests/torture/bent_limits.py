@@ -15,6 +15,11 @@ def quota_of_the_organisation_overdrawn(story):
     story.row("quota", 3).update(pool_id=2, gpu_model="M", maximum=0)
 
 
+def quota_of_a_pool_overdrawn_by_who_waits_in_another_now(story):
+    story.row("quota", 1).update(pool_id=2, maximum=0)
+    story.row("job", 1)["pool_id"] = 9
+
+
 def two_projects_overdraw_their_organisation(story):
     """Each is within what is its own."""
     story.tables["job"].append({**story.row("job", 1), "id": 2, "name": "k2", "project_id": 8})
@@ -66,6 +71,7 @@ QUOTAS = [
     quota_overdrawn,
     quota_of_the_team_overdrawn,
     quota_of_the_organisation_overdrawn,
+    quota_of_a_pool_overdrawn_by_who_waits_in_another_now,
     two_projects_overdraw_their_organisation,
     quota_miscounted,
     quota_of_the_team_miscounted,

@@ -13,7 +13,8 @@ class Kept:
     """A break: what it was, the test of its cause, and the run that showed it.
 
     `seed` 0: a run that no seed repeats, such as many agents that come back at once. `restores`:
-    the database was put back at its end.
+    the database was put back at its end. `pools`: how many that run had; one before there were
+    several.
     """
 
     cause: str
@@ -21,6 +22,7 @@ class Kept:
     seed: int = 0
     kinds: tuple[str, ...] = ()
     restores: bool = False
+    pools: int = 1
 
 
 BREAKS = (

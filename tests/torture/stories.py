@@ -9,6 +9,7 @@ from portal.torture.history import Evidence
 from portal.torture.invariants.logs import line_of
 from tests.torture.asked import ASKED, MESSAGE, asked, told_of
 from tests.torture.grouped import GROUPED, TOLD
+from tests.torture.pooled import MOVED, PLACED, POOLS
 from tests.torture.repeated import repeated, told_of_schedules
 
 NEEDLE = "torture-needle-7f3a"
@@ -54,7 +55,7 @@ class Story:
             {**self.said("lines", 12, 200.0), "count": 3},
             {**self.said("exit", 12, 200.0), "code": 0},
             *told_of(),
-            dict(TOLD),
+            *(dict(TOLD), dict(PLACED), dict(MOVED)),
             *told_of_schedules(),
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
@@ -115,7 +116,8 @@ class Story:
                 {"id": 2, "placement_id": 22, "device_id": 3, "acquired_at": 130.1,
                  "released_at": 200.9},
             ],
-            "node": [{"id": 1, "name": "n1", "state": "ready"}],
+            "node": [{"id": 1, "name": "n1", "state": "ready", "pool_id": 2}],
+            "pool": [dict(pool) for pool in POOLS],
             "device": [
                 {"id": 3, "uuid": "GPU-3", "health": "healthy", "model": "M", "milli": 1000,
                  "node_id": 1, "index": 0, "trouble": "", "check_at": None, "parent_id": None},

@@ -17,6 +17,7 @@ from tests.torture.bent_places import (
     quarantine_forgotten_while_away,
 )
 from tests.torture.grouped import GROUPS
+from tests.torture.pooled import NAMED
 from tests.torture.repeated import DUES, SESSIONS, TURNS
 from tests.torture.stories import Story, log_bytes
 
@@ -227,6 +228,7 @@ BENT = {
     "I35": TURNS,
     "I36": SESSIONS,
     "I37": GROUPS,
+    "I38": NAMED,
     "F16": [reached_its_node, drowned_its_neighbour],
 }
 
@@ -242,7 +244,7 @@ def test_every_invariant_has_its_breach():
         BENT.keys()
         == INVARIANTS.keys()
         == {
-            *(f"I{number}" for number in range(1, 38)),
+            *(f"I{number}" for number in range(1, 39)),
             "F16",
         }
     )

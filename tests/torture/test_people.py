@@ -106,7 +106,7 @@ def test_who_is_told_something_is_hurt_and_who_is_not_is_no_hit(tmp_path, told):
 
 def a_crowd(tmp_path, diary):
     yard = SimpleNamespace(nodes=["n1"], database="", address="http://portal", timers=Timers(20))
-    yard.ahead_s = 0.0
+    yard.ahead_s, yard.pools = 0.0, {"default": 1}
     return Crowd(cast(Yard, yard), Diary(diary), 7, tmp_path, "", threading.Event())
 
 

@@ -18,6 +18,7 @@ from portal.torture.plants import PLANTS
 from portal.torture.proving import prove, with_plant
 from portal.torture.reconnect import DIVIDE, is_kept, reconnect
 from portal.torture.run import Choice, run
+from portal.torture.yard.pools import MOST_POOLS, usual_pools
 
 _MOST_AGENTS = 2_000
 _LONG_MINUTES = 5
@@ -35,6 +36,7 @@ class Command(BaseCommand):
         add("--minutes", type=float, default=10.0, help="of faults; default %(default)s")
         add("--seed", type=int, default=1, help="of the dice; default %(default)s")
         add("--agents", type=int, default=8, help="nodes; default %(default)s")
+        add("--pools", type=int, help="the nodes are in; default 3, fewer for few nodes")
         add("--divide", type=int, help=f"the usual timers by; default 20, {DIVIDE} to reconnect")
         add("--pause", type=float, default=0.6, help="seconds between faults; default %(default)s")
         add("--fault", action="append", default=[], choices=sorted(FAULTS), help="only these")
@@ -49,12 +51,18 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, _interrupt)
         if not 0 < options["minutes"] <= 24 * 60 or not 2 <= options["agents"] <= 64:
             raise CommandError("--minutes must be above 0, --agents 2 to 64")
+        pools = options["pools"]
+        if pools is None:
+            pools = usual_pools(options["agents"])
+        if not 1 <= pools <= min(MOST_POOLS, options["agents"]):
+            raise CommandError(f"--pools must be 1 to {MOST_POOLS}, and no more than --agents")
         if not 0 <= options["reconnect"] <= _MOST_AGENTS:
             raise CommandError(f"--reconnect must be 1 to {_MOST_AGENTS}")
         choice = Choice(
             minutes=options["minutes"],
             seed=options["seed"],
             agents=options["agents"],
+            pools=pools,
             divide=options["divide"] or (DIVIDE if options["reconnect"] else 20),
             pause_s=options["pause"],
             kinds=options["fault"],

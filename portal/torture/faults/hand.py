@@ -74,19 +74,26 @@ class Hand:
 
     @contextlib.contextmanager
     def alone(self, node: str) -> Iterator[str]:
-        """This node for one sleeper, "" where it has one or the others are too few.
+        """This node for one sleeper, "" where it has one or too few others are awake: half of all,
+        and one of its pool if it is not alone there.
 
         Agent and supervisors that are stopped by two faults at once are a node without anybody.
         """
         with self._bed:
-            is_free = node not in self.asleep and 2 * (len(self.asleep) + 1) <= len(self.yard.nodes)
-            mine = node if is_free else ""
+            mine = node if self._may_sleep(node) else ""
             self.asleep |= {mine} - {""}
         try:
             yield mine
         finally:
             with self._bed:
                 self.asleep -= {mine}
+
+    def _may_sleep(self, node: str) -> bool:
+        if not node or node in self.asleep or 2 * (len(self.asleep) + 1) > len(self.yard.nodes):
+            return False
+        pools = self.yard.pool_of
+        others = {one for one, pool in pools.items() if pool == pools[node]} - {node}
+        return not others or bool(others - self.asleep)
 
     @contextlib.contextmanager
     def weather(self, *proxies: Proxy, weather: Weather) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The invariants I1 to I37 and what fault 16 asks besides, pure functions over an `Evidence`.
+"""The invariants I1 to I38 and what fault 16 asks besides, pure functions over an `Evidence`.
 
 A function yields once for everything it looked at: an empty text where the invariant holds, else
 the words of a break. One that found nothing to look at has shown nothing, and is called so.
@@ -20,6 +20,7 @@ from portal.torture.invariants import (
     logs,
     neighbours,
     outside,
+    pools,
     repeating,
 )
 from scheduler.invariants import attempts as stored
@@ -65,6 +66,7 @@ INVARIANTS: Mapping[str, Check] = {
     "I35": repeating.jobs_take_turns,
     "I36": outside.sessions_are_reached_again,
     "I37": grouping.newest_counts,
+    "I38": pools.attempts_run_where_they_may,
     "F16": neighbours.hostile_programs_harm_nobody,
 }
 

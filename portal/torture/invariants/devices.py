@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from portal.torture.history import Evidence
+from portal.torture.invariants.pools import pools_of_nodes
 from scheduler.invariants import devices as stored
 from scheduler.invariants.devices import (
     held_by_one,
@@ -76,9 +78,10 @@ def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
 def limits_hold(evidence: Evidence) -> Iterator[str]:
     """I11: at no moment is more held below an account than its quota's maximum; each one is right.
 
-    Of the organisation, a team or a project alike. What is counted is cards, in milli-GPU.
+    Of the organisation, a team or a project alike, in one pool or in all. What is counted is cards,
+    in milli-GPU, in the pool of their node: the job may wait for another one by now.
     """
-    accounts, held = evidence.by_id("account"), list(times_held(evidence))
+    accounts, held = evidence.by_id("account"), list(_held_in_pools(evidence))
     for quota in evidence.rows("quota"):
         key = accounts[quota["account_id"]]["key"]
         spans = [
@@ -92,6 +95,12 @@ def limits_hold(evidence: Evidence) -> Iterator[str]:
             words = f"{key} held {most / _CARD:g} of {quota['maximum']} devices"
             yield words if over else ""
     yield from quotas_count_what_is_held(evidence)
+
+
+def _held_in_pools(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    nodes, ranks = pools_of_nodes(evidence), evidence.by_id("placement")
+    for row, held in zip(evidence.rows("allocation"), times_held(evidence), strict=True):
+        yield held | {"pool_id": nodes[ranks[row["placement_id"]]["node_id"]]}
 
 
 def _most_at_once(spans: Iterable[tuple[float, float | None, int]]) -> int:

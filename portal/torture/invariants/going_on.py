@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from portal.torture.history import Evidence
+from portal.torture.invariants.pools import pools_named
 from scheduler.invariants.money import account_lines
 from scheduler.invariants.rows import FOREVER, Row
 from scheduler.invariants.sent import outbox_is_worked_off
@@ -111,18 +112,25 @@ def _end(evidence: Evidence, moment: float | None) -> float:
 
 
 def _fits(job: Row, evidence: Evidence) -> bool:
-    """Whether the nodes that take work at the end have enough devices for it, and no quota is
-    smaller: what is in service then was there while nothing changed."""
+    """Whether it fits into each pool that it was ever in or might choose: into which of them it
+    waited then, nobody wrote down."""
+    return all(_fits_into(pool, job, evidence) for pool in pools_named(evidence, job))
+
+
+def _fits_into(pool: Any, job: Row, evidence: Evidence) -> bool:
+    """Whether the pool's nodes that take work at the end have enough devices for it, and no quota
+    is smaller: what is in service then was there while nothing changed."""
     wanted = job["nodes"] * job["gpus_per_node"]
     accounts, line = evidence.by_id("account"), account_lines(evidence)[job["project_id"]]
     models = {"", *(device["model"] for device in evidence.rows("device"))}
     for quota in evidence.rows("quota"):
         is_meant = accounts[quota["account_id"]]["key"] in line
-        is_meant = is_meant and quota["pool_id"] in (None, job["pool_id"])
+        is_meant = is_meant and quota["pool_id"] in (None, pool)
         is_meant = is_meant and quota["gpu_model"] in models
         if is_meant and quota["maximum"] is not None and quota["maximum"] < wanted:
             return False
-    ready = {node["id"] for node in evidence.rows("node") if node.get("state") == "ready"}
+    mine = [node for node in evidence.rows("node") if node["pool_id"] == pool]
+    ready = {node["id"] for node in mine if node["state"] == "ready"}
     whole: Counter[Any] = Counter()
     for device in evidence.rows("device"):
         if device.get("node_id") in ready and device["health"] == "healthy":

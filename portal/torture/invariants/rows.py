@@ -15,7 +15,7 @@ TABLES = (
     *"job attempt placement allocation device node devicesegment usageentry jobevent".split(),
     *"nodeevent logchunk submitkey account quota budget budgethold budgettrueup booking".split(),
     *"outboundmail delivery dependency idlewarning notification waitingnews webhook".split(),
-    *"jobschedule jobschedulerun jobset".split(),
+    *"jobschedule jobschedulerun jobset pool".split(),
     *OF_ACCOUNTS,
     *OF_HARNESS,
 )

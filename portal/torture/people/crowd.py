@@ -1,9 +1,9 @@
 """Those who use the portal meanwhile: submit, cancel, look where they may not.
 
 Others ask beforehand (`asking.py`), send jobs of groups (`grouping.py`), have pages open
-(`listening.py`), plan ahead (`planning.py`), are told by a webhook and a chat (`receiving.py`),
-have jobs come again (`repeating.py`), take rights away (`revoking.py`), work in sessions
-(`visiting.py`).
+(`listening.py`), send waiting jobs to other pools (`moving.py`), plan ahead (`planning.py`), are
+told by a webhook and a chat (`receiving.py`), have jobs come again (`repeating.py`), take rights
+away (`revoking.py`), work in sessions (`visiting.py`). All spread over the pools (`spreading.py`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from portal.torture.people.asking import Askers
 from portal.torture.people.budgets import Treasurer
 from portal.torture.people.grouping import Groupers
 from portal.torture.people.listening import Listeners
+from portal.torture.people.moving import Movers
 from portal.torture.people.planning import Planners
 from portal.torture.people.receiving import Receiver
 from portal.torture.people.repeating import Repeaters
 from portal.torture.people.revoking import Revokers
+from portal.torture.people.spreading import Spread
 from portal.torture.people.visiting import Visitors
 from portal.torture.program import HOSTILE, NEED_GROUPS, NEED_USERS, draw_job, hostile_job
 from portal.torture.yard import Yard
@@ -75,13 +77,15 @@ class Crowd:
         kinds = sorted(HOSTILE.keys() - _impossible())
         self._hostile = cycle(random.Random(f"{seed}-hostile").sample(kinds, len(kinds)))
         self.only: Sequence[str] = ()
-        self.planners = Planners(yard, diary, witness, self.api, over)
+        self.spread = Spread(yard.pools, diary)
+        self.planners = Planners(yard, diary, witness, self.api, over, self.spread)
         self.revokers = Revokers(yard, diary, over, self.jobs, self.api)
         self.listeners = Listeners(yard, diary, over, self.jobs)
         self.visitors = Visitors(yard, diary, witness, self, over)
         self.askers = Askers(yard, diary, witness, self, over)
         self.groupers = Groupers(diary, witness, self, over)
-        self.repeaters = Repeaters(yard, diary, witness, self.api, over, self.jobs)
+        self.movers = Movers(yard, diary, self.spread, self, over)
+        self.repeaters = Repeaters(yard, diary, witness, self.api, over, self.jobs, self.spread)
         self.receivers: list[Receiver] = []
         self.treasurer: Treasurer | None = None
         # False: only those who submit and cancel are here.
@@ -108,6 +112,8 @@ class Crowd:
         if self.is_whole or self.groups:
             # Behind who rests: everybody keeps their dice.
             numbered.append((len(works) + 1, self.groupers.group))
+        if self.is_whole and len(self.yard.pools) > 1:
+            numbered.append((len(works) + 2, self.movers.move))
         self._threads = [
             threading.Thread(target=self._for_ever, args=one, name=one[1].__name__, daemon=True)
             for one in numbered
@@ -182,7 +188,7 @@ class Crowd:
             )
             # Asked for again, its moment may be over.
             with suppress(ValueError) if "finish_by" in sent else nullcontext():
-                self.submit(key, sent)
+                self.submit(key, self.spread.lent(key, sent))
         self.over.wait(own.uniform(0.0, 0.6))
 
     def _misbehave(self, dice: random.Random) -> None:
@@ -198,6 +204,7 @@ class Crowd:
 
     def submit(self, key: str, sent: dict[str, object]) -> list[int]:
         """Ask until it is answered; the numbers of the jobs, none where nobody answers in time."""
+        sent = self.spread.placed(key, sent)
         give_up = time.monotonic() + _TRIES_S
         while time.monotonic() < give_up:
             if jobs := self._sent(key, sent):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import httpx
 import psycopg
 
 from portal.torture.people.budgets import Treasurer
-from portal.torture.program import PROJECT
+from portal.torture.program import OTHER_PROJECT, PROJECT
 from portal.torture.yard import Yard
+from portal.torture.yard.pools import closed_pool
 
 # From the root down. The seed says which binds: those above have room, those below no quota.
 _OWNERS = ("", PROJECT.partition("/")[0], PROJECT)
@@ -64,11 +66,25 @@ def prepare(yard: Yard, seed: int, sql: Sequence[str] = ()) -> Treasurer:
     most, treasurer = max(3, 3 * len(yard.nodes)), Treasurer(yard, seed)
     with httpx.Client(base_url=f"{yard.address}/api/v1", headers=headers, timeout=60) as api:
         bound = seed % len(_OWNERS)
-        for owner in _OWNERS[: bound + 1]:
-            quota = {"owner": owner, "maximum": most + (owner != _OWNERS[bound])}
+        quotas: list[dict[str, Any]] = [
+            {"owner": owner, "maximum": most + (owner != _OWNERS[bound])}
+            for owner in _OWNERS[: bound + 1]
+        ]
+        for quota in (*quotas, *_of_pools(yard.pools, seed)):
             api.post("/rules/quotas/", json=quota).raise_for_status()
     treasurer.begin()
     with psycopg.connect(yard.database, autocommit=True) as line:
         for statement in (*_BOOKED, *_REPEATED, *sql):
             line.execute(statement)
     return treasurer
+
+
+def _of_pools(sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, Any]]:
+    """Of each of several pools somebody else by the seed may hold five GPUs for two nodes, which
+    binds where more than the usual share of jobs comes; the last one is closed to a project."""
+    if not closed_pool(sizes):
+        return
+    for number, (pool, nodes) in enumerate(sizes.items()):
+        owner = _OWNERS[(seed + number) % len(_OWNERS)]
+        yield {"owner": owner, "pool": pool, "maximum": max(3, 5 * nodes // 2)}
+    yield {"owner": OTHER_PROJECT, "pool": closed_pool(sizes), "maximum": 0}

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 
 from portal.torture.history import Diary
-from portal.torture.program import POOL, PROJECT, draw_job
+from portal.torture.people.spreading import Spread
+from portal.torture.program import PROJECT, draw_job
 from portal.torture.yard import Yard
 
 # Of so many nodes one may stand idle until a forgotten booking of it is given back.
@@ -34,14 +35,15 @@ class Planners:
         witness: Path,
         api: Callable[[str], httpx.Client],
         over: threading.Event,
+        spread: Spread,
     ) -> None:
         self.yard, self.diary, self.witness, self.over = yard, diary, witness, over
-        self.api = api
+        self.api, self.spread = api, spread
         self._open: list[int] = []
 
     def begin(self) -> None:
         """One booking and one request while all is well, so that there are some in any run."""
-        booking = self._plan("b-first")
+        booking = self._plan("b-first", self.spread.first)
         if booking is not None:
             self._give_back(booking)
         self._ask(2)
@@ -50,21 +52,22 @@ class Planners:
         """A node for some minutes from now on: a job runs there, or nobody comes."""
         name = f"b-{dice.getrandbits(48):012x}"
         dice = random.Random(name)
-        booking = self._plan(name)
+        pool = self.spread.bookable(name)
+        booking = self._plan(name, pool)
         if booking is None:
             # No node is free of bookings, or nobody could answer.
             self.over.wait(2.0)
             return
         is_forgotten = dice.random() < 0.4 and len(self.yard.nodes) >= _MANY_NODES
         if not is_forgotten:
-            self._use(dice, name)
+            self._use(dice, name, pool)
             self.over.wait(dice.uniform(3.0, 8.0))
             self._give_back(booking)
         self.over.wait(dice.uniform(3.0, 8.0))
 
-    def _plan(self, name: str) -> int | None:
+    def _plan(self, name: str, pool: str) -> int | None:
         begin = datetime.now(UTC) + timedelta(seconds=self.yard.ahead_s + 1)
-        body = {"owner": PROJECT, "pool": POOL, "nodes": 1, "name": name}
+        body = {"owner": PROJECT, "pool": pool, "nodes": 1, "name": name}
         body |= {"from_at": begin.isoformat(), "until_at": (begin + _BOOKED).isoformat()}
         with closing(self.api("admin")) as api:
             made = api.post("/bookings/", json=body)
@@ -73,14 +76,15 @@ class Planners:
         self._open.append(int(made.json()["id"]))
         return self._open[-1]
 
-    def _use(self, dice: random.Random, booking: str) -> None:
+    def _use(self, dice: random.Random, booking: str, pool: str) -> None:
         key = f"u{booking}"
         sent = draw_job(dice, self.witness, key, longest_s=3.0, only=("short",))
+        sent = self.spread.placed(key, {**sent, "pool": pool, "booking": booking})
         status, jobs = 0, []
         try:
             with closing(self.api("alice")) as api:
                 headers = {"Idempotency-Key": key}
-                reply = api.post("/jobs/", json={**sent, "booking": booking}, headers=headers)
+                reply = api.post("/jobs/", json=sent, headers=headers)
             status = reply.status_code
             jobs = [int(reply.json()["id"])] if status in (200, 201) else []
         finally:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from portal.torture.history import Diary
+from portal.torture.people.spreading import Spread
 from portal.torture.program import EVERY_TIME, document, gentle_lines
 from portal.torture.yard import Yard
 
@@ -40,9 +41,10 @@ class Repeaters:
         api: Callable[[str], httpx.Client],
         over: threading.Event,
         jobs: list[int],
+        spread: Spread,
     ) -> None:
         self.yard, self.diary, self.witness, self.over = yard, diary, witness, over
-        self.api, self.jobs = api, jobs
+        self.api, self.jobs, self.spread = api, jobs, spread
         self._kinds = cycle(_KINDS)
         self._mine: list[int] = []
         self._paused: set[int] = set()
@@ -94,6 +96,7 @@ class Repeaters:
         # Longer than the time between two due times, or not much shorter.
         longest_s = own.choice((5.0, 8.0))
         spec = document("lasting", gentle_lines(), own, self.witness, name, longest_s)
+        spec = self.spread.placed(name, spec)
         body = {"name": name, "rule": EVERY_TIME, "spec": spec, **self._terms(own)}
         status, reply = self._ask("", body | {"overlap": kind})
         if status in _DONE:

@@ -12,8 +12,9 @@ from portal.torture.plants.asked import ASKED
 from portal.torture.plants.grouping import GROUPING
 from portal.torture.plants.kinds import Plant
 from portal.torture.plants.machinery import MACHINERY
+from portal.torture.plants.pools import POOLS
 from portal.torture.plants.repeating import REPEATING
 
-PLANTS: Mapping[str, Plant] = {**MACHINERY, **ASKED, **REPEATING, **GROUPING}
+PLANTS: Mapping[str, Plant] = {**MACHINERY, **ASKED, **REPEATING, **GROUPING, **POOLS}
 
 __all__ = ["PLANTS", "Plant"]

@@ -16,7 +16,8 @@ class Plant:
     over. So many accepted jobs and faults are `enough` to show it, however slow the machine is.
     `settle_s` is the patience with what never ends. `with_standby`: it takes two schedulers;
     `with_helpers`: what sends news and keeps house, and somebody who is told. `joins`: it takes
-    arrays that wait for each other; `repeats`: schedules; `groups`: jobs of groups.
+    arrays that wait for each other; `repeats`: schedules; `groups`: jobs of groups; `pools`: so
+    many of them.
     """
 
     words: str
@@ -34,3 +35,4 @@ class Plant:
     joins: bool = False
     repeats: bool = False
     groups: bool = False
+    pools: int = 1

@@ -187,7 +187,8 @@ def _ask_all(tally: _Tally, since: datetime | None, now: datetime) -> None:
     at = now.timestamp()
     ended = partial(attempts.attempts_end_in_time, now=at)
     late = partial(sent.outbox_is_worked_off, now=at, late_s=_LATE_S)
-    tally.ask({"I8": (ended,)}, lambda: [reading.live_attempts()])
+    placed = attempts.live_ones_are_in_their_pool
+    tally.ask({"I8": (ended,), "I38": (placed,)}, lambda: [reading.live_attempts()])
     with _one_moment():
         held = reading.held_now()
     tally.ask({"I11": (money.quotas_count_what_is_held,)}, lambda: [held], sure=True)

@@ -172,7 +172,7 @@ def _were_out(told: QuerySet[NodeEvent], since: datetime | None) -> list[int]:
 
 
 def live_attempts() -> Rows:
-    """Attempts that have not ended, with their nodes, and after how long each of these is lost.
+    """Attempts that have not ended, with jobs and nodes, and after how long each node is lost.
 
     A node is lost after the longest that any of them can live there without the server.
     """
@@ -185,13 +185,15 @@ def live_attempts() -> Rows:
     back = told.filter(from_state__in=_AWAY).exclude(to_state__in=_AWAY)
     came = dict(back.values_list("node").annotate(Max("at")))
     nodes = []
-    for row in Node.objects.order_by().values("id", "state", "last_seen_at"):
+    for row in Node.objects.order_by().values("id", "state", "pool_id", "last_seen_at"):
         pk, is_away = row["id"], row["state"] in _AWAY
         lost_s = patience.get(pk, least).total_seconds()
         since = {"away_since": gone.get(pk) if is_away else None, "here_since": came.get(pk)}
         nodes.append(plain({**row, **since, "lost_after_s": lost_s}))
-    attempts = _read(live, "id", "state", "stopping_at", "stop_grace_s")
-    return Rows({"attempt": attempts, "placement": _read(ranks, *_RANK), "node": nodes})
+    attempts = _read(live, "id", "job_id", "state", "stopping_at", "stop_grace_s")
+    jobs = _read(Job.objects.filter(attempts__in=live.order_by().values("pk")), "id", "pool_id")
+    ranked = _read(ranks, *_RANK)
+    return Rows({"attempt": attempts, "placement": ranked, "node": nodes, "job": jobs})
 
 
 def held_now() -> Rows:

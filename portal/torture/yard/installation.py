@@ -9,7 +9,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from portal.embedded.places import Places, StackProblem
@@ -20,6 +20,8 @@ from portal.embedded.temporary import FAST_CALLERS, OWN_RECEIVERS
 from portal.torture.program import GPUS_PER_NODE
 from portal.torture.proxy import Proxies, Proxy
 from portal.torture.under import CLOCK_BYTES
+from portal.torture.yard.pools import deal, pools_in_order
+from portal.torture.yard.timers import Timers
 from scheduler.agent.config import read_identity, write_identity
 from scheduler.failpoints import VARIABLE
 
@@ -31,62 +33,11 @@ _PATIENCE = 3
 _EVERYWHERE = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class Timers:
-    """The product's usual timers in seconds, divided; none below what whole seconds allow."""
-
-    divide: int
-
-    def of(self, usual_s: int, least_s: int) -> int:
-        return max(least_s, round(usual_s / self.divide))
-
-    @property
-    def lease_s(self) -> int:
-        return self.of(45, 3)
-
-    @property
-    def grace_s(self) -> int:
-        return self.of(900, 10)
-
-    @property
-    def slack_s(self) -> int:
-        # Below it a node that stands still has no time to end what nobody guards.
-        return self.of(60, 6)
-
-    @property
-    def lost_after_s(self) -> float:
-        """As `scheduler/conf.py` reckons it."""
-        return self.grace_s * 1.01 + self.lease_s + self.slack_s
-
-    @property
-    def long_after_s(self) -> float:
-        """Five minutes after all is given up."""
-        return self.lost_after_s + self.of(300, 3)
-
-    def environment(self) -> dict[str, str]:
-        """For the servers."""
-        return {
-            "TRAINYARD_NODE_LEASE_S": str(self.lease_s),
-            "TRAINYARD_DISCONNECT_GRACE_S": str(self.grace_s),
-            "TRAINYARD_LOST_SLACK_S": str(self.slack_s),
-            "TRAINYARD_START_DEADLINE_S": str(self.of(60, 4)),
-            "TRAINYARD_STORAGE_PAUSE_S": str(self.of(30, 1)),
-            "TRAINYARD_LOG_DRAIN_S": str(self.of(60, 4)),
-            "TRAINYARD_BOOKING_RELEASE_S": str(self.of(900, 60)),
-        }
-
-    def arguments(self) -> tuple[str, ...]:
-        """For the agents."""
-        shown = {"hold": 2, "sample": 1, "heartbeat": 0.8, "retry-cap": 1}
-        words = [f"--{name}-s={figure}" for name, figure in shown.items()]
-        return (*words, f"--disconnect-grace-s={self.grace_s}", "--min-free-mib=8")
-
-
 class Yard(Stack):
     """`start` brings all of it up. Programs die and come back under supervisord, as they would.
 
-    `plant` is a bug that every program carries. `with_standby`: a second scheduler; `with_helpers`:
-    what sends news and keeps house.
+    `pools`: so many share the nodes. `plant` is a bug that every program carries. `with_standby`: a
+    second scheduler; `with_helpers`: what sends news and keeps house.
     """
 
     def __init__(
@@ -98,6 +49,7 @@ class Yard(Stack):
         timers: Timers,
         agents: int,
         port: int,
+        pools: int = 1,
         plant: str = "",
         with_standby: bool = True,
         with_helpers: bool = True,
@@ -105,6 +57,7 @@ class Yard(Stack):
     ) -> None:
         self.cluster = cluster
         self.timers = timers
+        self.pools = deal(agents, pools)
         self.plant = plant
         self.points = places.state.parent / "points"
         self.clocks = places.state.parent / "clocks"
@@ -118,7 +71,10 @@ class Yard(Stack):
         self.with_standby, self.with_helpers = with_standby, with_helpers
         options = StackOptions(
             port=port,
-            nodes=tuple(_node(number, timers) for number in range(1, agents + 1)),
+            nodes=tuple(
+                _node(number, timers, pool)
+                for number, pool in enumerate(pools_in_order(self.pools), start=1)
+            ),
             environment=self._settings(cluster, timers),
             with_demo=True,
             api_tokens_for=("admin", "alice", "carol"),
@@ -138,6 +94,11 @@ class Yard(Stack):
     def nodes(self) -> list[str]:
         """Names of all nodes."""
         return [node.name for node in self.options.nodes]
+
+    @property
+    def pool_of(self) -> dict[str, str]:
+        """By node the pool that it is in."""
+        return {node.name: node.pool for node in self.options.nodes}
 
     @property
     def small_node(self) -> str:
@@ -287,7 +248,7 @@ def _mount(place: Path, mib: int) -> bool:
         return False
 
 
-def _node(number: int, timers: Timers) -> LocalNode:
+def _node(number: int, timers: Timers, pool: str) -> LocalNode:
     first = _FIRST_UID + number * _UIDS
     uids = f"--job-uids={first}-{first + _UIDS - 1}"
     ports = f"--ports={20_000 + number * 100}-{20_000 + number * 100 + 99}"
@@ -296,5 +257,6 @@ def _node(number: int, timers: Timers) -> LocalNode:
         GPUS_PER_NODE,
         cpus=64,
         memory_mib=65_536,
+        pool=pool,
         run_arguments=(*timers.arguments(), uids, ports),
     )
