@@ -1,7 +1,8 @@
-"""Rows that are locked before they are written, in one order: attempts, devices, nodes.
+"""Rows that are locked before they are written, in one order: attempts, devices, limits, nodes.
 
 A stop locks its attempt and then the nodes, a start the devices and then the nodes. Who did it the
-other way round might stand opposite one of them for ever. SQLite has one writer and no such locks.
+other way round might stand opposite one of them for ever. Limits are quotas and budgets: a node's
+call holds all its devices when it lowers those. SQLite has one writer and no such locks.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def lock_devices_of(node_ids: Sequence[int]) -> None:
     """Lock the devices of these nodes, before the nodes' own rows."""
     if connection.features.has_select_for_update:
         devices = Device.objects.filter(node__in=node_ids).order_by("pk")
+        list(devices.select_for_update(no_key=True).values_list("pk"))
+
+
+def lock_devices(ids: Sequence[int]) -> None:
+    """Lock these devices, before what is held of limits is raised or lowered."""
+    if connection.features.has_select_for_update:
+        devices = Device.objects.filter(pk__in=ids).order_by("pk")
         list(devices.select_for_update(no_key=True).values_list("pk"))
 
 

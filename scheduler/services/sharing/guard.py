@@ -26,6 +26,7 @@ from scheduler.models import (
     Placement,
     Quota,
 )
+from scheduler.services.rows.locking import lock_devices
 from scheduler.services.sharing.committing import BudgetReached, WorstCase, commit_budgets
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.tree import (
@@ -80,6 +81,8 @@ def charge_starts(
     accounts = _OVER.read(sorted({project_id for project_id, _ in projects}))
     if not accounts:
         return
+    # A call of a node that ends other attempts there has its devices before it lowers limits.
+    lock_devices([device for ids in devices.values() for device in ids])
     lines = lines_of(projects)
     for account in accounts:
         _check_caps(account, [jobs[one.job_id] for one in attempts], devices, lines)

@@ -96,8 +96,8 @@ def locked(which: Q) -> list[Account]:
 
 
 def to_lock(which: Q) -> QuerySet[Account]:
-    """The same before it is asked."""
-    return Account.objects.select_for_update().filter(which).order_by("depth", "pk")
+    """The same before it is asked. Without their keys: an end may write rows that name them."""
+    return Account.objects.select_for_update(no_key=True).filter(which).order_by("depth", "pk")
 
 
 def children(account: Account) -> QuerySet[Account]:
