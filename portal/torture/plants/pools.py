@@ -1,4 +1,4 @@
-"""A bug in pools that jobs choose from."""
+"""A bug in where jobs may start."""
 
 from __future__ import annotations
 
@@ -9,30 +9,23 @@ from typing import Any
 from portal.torture.plants.kinds import Plant
 
 
-def _go_anywhere() -> None:
-    """Who waits goes to whichever pool has room, and nobody asks whether the job has named it."""
-    cycle: Any = import_module("scheduler.loop.cycle")
-    moving: Any = import_module("scheduler.services.changing.pools")
-    go = cycle.go_elsewhere
+def _start_anywhere() -> None:
+    """Every node is taken for one of every pool."""
+    core: Any = import_module("scheduler.engine.board.core")
+    build = core.Board.__init__
 
-    def go_anywhere(seen: Any, memory: Any, **options: Any) -> Any:
-        from dataclasses import replace
+    def build_open(self: Any, *args: Any, **options: Any) -> None:
+        build(self, *args, **options)
+        self.in_pool = self.in_pool | True
 
-        names = list(seen.loaded.lines)
-        everybody = {int(job): names for job in seen.snapshot.waiting.id}
-        loaded = replace(seen.loaded, choices=everybody)
-        return go(replace(seen, loaded=loaded), memory, **options)
-
-    cycle.go_elsewhere = go_anywhere
-    moving._may_go = lambda job, name, queues: name != job.pool.name and name in queues
+    core.Board.__init__ = build_open
 
 
 POOLS: Mapping[str, Plant] = {
     "pool-unasked": Plant(
-        "jobs go to pools that they have not named",
-        on_server=_go_anywhere,
-        jobs=("long",),
-        enough=(40, 0),
+        "jobs start in pools that they have not named",
+        on_server=_start_anywhere,
+        enough=(20, 0),
         shows=("I38",),
         pools=2,
     ),
