@@ -47,6 +47,16 @@ def lint(report: Report) -> None:
     report.run("format", tool("ruff"), "format", "--check", ".")
 
 
+def names_paths(report: Report) -> bool:
+    """Whether somebody wants these tests alone."""
+    return any(word.startswith("tests") for word in report.words)
+
+
+def of(report: Report, *folders: str) -> tuple[str, ...]:
+    """The folders of a stage; paths among the words take their place."""
+    return () if names_paths(report) else folders
+
+
 def types(report: Report) -> None:
     """mypy with Django's stubs."""
     report.run("mypy", tool("mypy"))
@@ -55,7 +65,7 @@ def types(report: Report) -> None:
 def arch(report: Report) -> None:
     """Import contracts, then what an import graph cannot see."""
     report.run("imports", tool("lint-imports"), "--no-logo")
-    report.run("architecture", *pytest("tests/architecture", "-q", *report.words))
+    report.run("architecture", *pytest(*of(report, "tests/architecture"), "-q", *report.words))
 
 
 def static(report: Report) -> None:
@@ -68,13 +78,14 @@ def static(report: Report) -> None:
 def pure(report: Report) -> None:
     """No database, no server: a minute or two."""
     there = [f"tests/{name}" for name in PURE if (ROOT / "tests" / name).is_dir()]
-    report.run("pure tests", *pytest(*there, *TWO, "-m", QUICK, *report.words))
+    report.run("pure tests", *pytest(*of(report, *there), *TWO, "-m", QUICK, *report.words))
 
 
 def agent(report: Report) -> None:
     """Nodes and what they start; no database. They wait for processes most of the time: by four."""
     four = ("-n", "4", *TWO[2:])
-    report.run_processes("agent", *pytest("tests/agent", *four, "-m", QUICK, *report.words))
+    words = pytest(*of(report, "tests/agent"), *four, "-m", QUICK, *report.words)
+    report.run_processes("agent", *words)
 
 
 def suite(report: Report, database: str, url: str = "") -> None:
@@ -83,11 +94,10 @@ def suite(report: Report, database: str, url: str = "") -> None:
     environment = {"DATABASE_URL": url, "DATABASE_URL_FILE": ""}
     ignored = [f"--ignore=tests/{name}" for name in ELSEWHERE]
     words = ("-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
-    report.run_processes(
-        f"tests on {database}",
-        *pytest("tests", *ignored, *TWO, *words),
-        **environment,
-    )
+    told = pytest(*of(report, "tests", *ignored), *TWO, *words)
+    report.run_processes(f"tests on {database}", *told, **environment)
+    if names_paths(report):
+        return
     report.run_processes(
         f"flows on {database}", *pytest("tests/flows", *TWO, *words), **environment
     )
@@ -118,7 +128,8 @@ def postgres(report: Report) -> None:
 
 def outages(report: Report) -> None:
     """Kills and crowds, as the benchmarks make them; with databases of their own, so once."""
-    report.run_processes("outages", *pytest("tests/outages", *TWO, "-m", QUICK, *report.words))
+    words = pytest(*of(report, "tests/outages"), *TWO, "-m", QUICK, *report.words)
+    report.run_processes("outages", *words)
 
 
 def browser(report: Report) -> None:
@@ -126,7 +137,8 @@ def browser(report: Report) -> None:
     if not any(shutil.which(name) for name in CHROMIUM):
         report.leave_out("the browser tests", "sudo apt-get install chromium")
         return
-    report.run_processes("browser", *pytest("tests/browser", *TWO, "-m", QUICK, *report.words))
+    words = pytest(*of(report, "tests/browser"), *TWO, "-m", QUICK, *report.words)
+    report.run_processes("browser", *words)
 
 
 def smoke(report: Report) -> None:
@@ -149,12 +161,11 @@ def long(report: Report) -> None:
 def later(report: Report) -> None:
     """The suite on days to come: at each of MOMENTS, or at the one TRAINYARD_TEST_NOW names.
 
-    Paths among the words take the place of all folders. Left out is what drives processes, whose
-    clocks stay true: agents, flows, outages, the browser, the command line, protocol, benchmarks.
+    Left out is what drives processes, whose clocks stay true: agents, flows, outages, the browser,
+    the command line, protocol, benchmarks.
     """
     given = os.environ.get("TRAINYARD_TEST_NOW")
-    named = any(word.startswith("tests") for word in report.words)
-    folders = () if named else tuple(f"tests/{name}" for name in DATED)
+    folders = of(report, *(f"tests/{name}" for name in DATED))
     for moment in (given,) if given else MOMENTS:
         words = pytest(*folders, *TWO, "-m", ON_SQLITE, *report.words)
         report.run(f"tests as at {moment}", *words, TRAINYARD_TEST_NOW=moment)
