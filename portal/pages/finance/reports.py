@@ -88,7 +88,7 @@ def index(request: HttpRequest) -> HttpResponseBase:
 @page("GET")
 def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     """`?period=2026-11&team=…&sort=-total&after=…`; `?format=csv|xlsx|parquet|manifest`; where it
-    folds, `?rows=all` shows it row by row, as files have it."""
+    folds to fewer rows, `?rows=all` shows all of them, as files have it."""
     viewer, now = viewer_of(request), timezone.now()
     months = shelf()
     wish = parse_wish(request.GET, now=now, period=month_opened(slug, months.last_closed))
@@ -110,6 +110,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     behind = sheet.count if found is whole and whole.folds and not wish.has_all_rows else 0
     if behind:
         found, sheet = folded(whole, sheet, wish.ask)
+        behind = behind if behind != sheet.count else 0
     table = _table(found, wish, sheet)
     if not (problems or table["rows"] or wish.after):
         problems += _found_nothing(wish.ask)

@@ -78,11 +78,17 @@ def team_board_page(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 
 def draw(one: BurnDown, now: datetime) -> Drawn:
-    """From the begin of its period to its end; ahead by the mean of the last weeks, of one without
-    end as far as it is foreseen."""
+    """From the begin of its period to its end; ahead by the mean of the last weeks. One without
+    end ends where it is foreseen, or used up."""
+
+    def at(day: date) -> datetime:
+        return datetime(day.year, day.month, day.day, tzinfo=now.tzinfo) + timedelta(days=1)
+
     budget, ahead = one.budget, one.foresight
     begin = max(budget.valid_from, now - _FARTHEST)
-    end = min(budget.valid_until, now + _FARTHEST)
+    foreseen = foreseen_until(budget, now)
+    out_at = at(ahead.out_on) if ahead.out_on else now
+    end = min(budget.valid_until, max(foreseen, out_at), now + _FARTHEST)
     span_s = max(1.0, (end - begin).total_seconds())
 
     def x(moment: datetime) -> float:
@@ -91,15 +97,12 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
     def y(left: float) -> float:
         return HEIGHT * (1 - min(1.0, max(0.0, left / max(1, budget.limit))))
 
-    def at(day: date) -> datetime:
-        return datetime(day.year, day.month, day.day, tzinfo=now.tzinfo) + timedelta(days=1)
-
     left, at_end = one.left[-1][1], budget.limit - ahead.low
     past = [(x(begin), y(budget.limit))]
     past += [(x(min(at(day), now)), y(rest)) for day, rest in one.left]
-    to = (x(foreseen_until(budget, now)), y(at_end))
+    to = (x(foreseen), y(at_end))
     if ahead.out_on is not None:
-        to = (x(at(ahead.out_on) - timedelta(hours=12)), y(0))
+        to = (x(out_at - timedelta(hours=12)), y(0))
     return Drawn(
         of=one,
         begin=begin,

@@ -15,7 +15,8 @@ from scheduler.selectors.books.frame import Form, Report, Sheet
 _MOST_BARS = 20
 _NAMED_DAYS, _DAY_MS = 7, 86_400_000
 _MOST_ROWS = 5_000
-_LEAST_DRAWN = Decimal("0.01")
+_LEAST_DRAWN, _LEAST_HOURS = Decimal("0.01"), Decimal("0.0001")
+_HOUR_PLACES = 4
 BAR_PX, BAR_FRAME_PX = 32, 80
 # Buckets of a day, from what was used to what was lost; each its own colour of the theme.
 _BUCKETS = ("run", "overhead", "unreachable", "reserved_idle", "free", "drained", "down")
@@ -43,8 +44,11 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     # The largest either way: what was given back counts as much as what was charged.
     largest = sorted(sums.items(), key=lambda pair: abs(pair[1]), reverse=True)[:_MOST_BARS]
     ranked = sorted(largest, key=lambda pair: pair[1], reverse=True)
+    if is_hours:
+        ranked = [(name, seconds / 3600) for name, seconds in ranked]
     # A bar of no length at all, such as cents of rounding, would only take room.
-    ranked = [(name, amount) for name, amount in ranked if abs(amount) >= _LEAST_DRAWN]
+    least = _LEAST_HOURS if is_hours else _LEAST_DRAWN
+    ranked = [(name, amount) for name, amount in ranked if abs(amount) >= least]
     if not ranked:
         return None
     unit = "GPU-h" if is_hours else f"{report.grain}s" if sheet.drawn else sheet.currency
@@ -54,7 +58,7 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     bars = [
         (
             measures.plain(short_text(report.chart[0], name))[:40],
-            _drawn(amount / 3600 if is_hours else amount),
+            _drawn(amount, _HOUR_PLACES if is_hours else 2),
         )
         for name, amount in reversed(ranked)
     ]
@@ -85,7 +89,7 @@ def _stacked(report: Report, sheet: Sheet, label: str) -> dict[str, Any] | None:
         {
             **bar,
             "name": title.removesuffix(" h").lower(),
-            "x": [_drawn(Decimal(found[number]) / 3600) for _, found in ranked],
+            "x": [_drawn(Decimal(found[number]) / 3600, _HOUR_PLACES) for _, found in ranked],
         }
         for number, (title, _) in enumerate(parts)
         if any(found[number] for _, found in ranked)
@@ -161,6 +165,6 @@ def _days_of(days: list[str]) -> dict[str, Any]:
     return {**axis, "tick0": days[0], "dtick": _DAY_MS}
 
 
-def _drawn(amount: Decimal) -> float:
+def _drawn(amount: Decimal, places: int = 2) -> float:
     """A length on the screen: the only place where an amount becomes a float."""
-    return round(float(amount), 2)
+    return round(float(amount), places)

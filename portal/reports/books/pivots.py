@@ -157,7 +157,9 @@ def _taken(
     for name in sorted(own & set(sheet.totals))[:1]:
         column = report.column(name)
         unit = "GPU-s" if column.form is Form.SECONDS else sheet.currency
-        words = f"{column.title.removesuffix(' h')} adds up to the report's"
+        title = column.title.removesuffix(" h")
+        title = title if title.startswith("GPU") else title[:1].lower() + title[1:]
+        words = f"{title} adds up to the report's"
         checks.append(Check(words, made.totals[name], sheet.totals[name], unit))
     drawn = _drawn_figure(report, columns[len(by) :])
     chart = (by[0].name, drawn.name) if drawn else None
