@@ -19,14 +19,15 @@ from portal.reports.charts import (
 from portal.templatetags import measures
 from scheduler.selectors.machines.overlaid import RunSeries
 
-# Of a longer run hours are counted.
-_IN_MINUTES = timedelta(hours=3)
+# What is counted of a run that is no longer than this; hours of longer ones.
+_UNITS = ((timedelta(minutes=3), ("seconds", 1)), (timedelta(hours=3), ("minutes", 60)))
+_HOURS = ("hours", 3600)
 
 
 def run_charts(series: Sequence[RunSeries], names: Mapping[int, str]) -> list[Chart]:
     """One chart for each measure; none without readings. `names` by job, as people gave them."""
     longest = max((one.at[-1] for one in series), default=timedelta())
-    unit = ("minutes", 60) if longest <= _IN_MINUTES else ("hours", 3600)
+    unit = next((unit for most, unit in _UNITS if longest <= most), _HOURS)
     titles = {one.job: f"#{one.job} {measures.plain(names[one.job])}" for one in series}
     return [_chart(measure, series, titles, unit) for measure in MEASURES] if series else []
 
