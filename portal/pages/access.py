@@ -24,6 +24,7 @@ from portal.forms.labels import as_words, in_labels, with_given
 from portal.limits import TooFast
 from portal.pages.errors import not_text, too_fast, wrong_method
 from portal.serving.unchanged import unless_unchanged
+from scheduler.states import JobState
 
 View = Callable[..., HttpResponseBase]
 _Pool = TypeVar("_Pool")
@@ -175,7 +176,7 @@ def say(request: HttpRequest, words: str) -> None:
 def outlived(request: HttpRequest, state: str) -> dict[str, Any]:
     """For a part of a job's page with `&above=`, the state that words above the page tell of, as
     long as they stand there: `is_outlived` once the job is in another `state`."""
-    above = request.GET.get("above", "")
+    above = choice(request, "above", tuple(JobState))
     return {"above": above if above == state else "", "is_outlived": above not in ("", state)}
 
 

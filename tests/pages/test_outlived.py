@@ -87,7 +87,7 @@ def test_what_stays_true_and_what_was_refused_stay(client, alice, yard):
     assert "Only a queued job can be held" in page and "data-while" not in page
 
 
-def test_what_is_no_state_takes_nothing_away_twice(client, alice, carol, yard):
+def test_what_is_no_state_takes_nothing_away(client, alice, carol, yard):
     client.force_login(alice)
     url = reverse("jobs:detail", args=[yard.running.pk])
     head = client.get(url, {"part": "head", "above": '"><b>'}).content.decode()
