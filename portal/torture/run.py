@@ -180,6 +180,12 @@ def _let_all_end(yard: Yard, choice: Choice, diary: Diary, crowd: Crowd, watch: 
     """See the crowd off, and wait for what it has sent; notes what is late."""
     patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
     patience_s += RESTS_S if crowd.is_long else 0.0
+
+    def is_enough() -> bool:
+        if crowd.is_whole and crowd.is_long:
+            crowd.askers.go_on()
+        return watch.has_seen()
+
     with contextlib.ExitStack() as stays:
         if crowd.is_whole and crowd.treasurer is not None:
             # The crowd takes its time to leave, and jobs go on meanwhile.
@@ -187,7 +193,7 @@ def _let_all_end(yard: Yard, choice: Choice, diary: Diary, crowd: Crowd, watch: 
         crowd.join()
         if crowd.is_whole:
             stays.enter_context(crowd.listeners.stay())
-        late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=watch.has_seen)
+        late = aftermath.wait_for_the_end(yard.database, patience_s, or_if=is_enough)
     for job, state in late:
         diary.note("overdue", job=job, state=state)
 

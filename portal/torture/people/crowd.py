@@ -186,8 +186,10 @@ class Crowd:
             sent = draw_job(
                 own, self.witness, key, longest_s=longest_s, only=self.only, ahead_s=ahead_s
             )
-            # Asked for again, its moment may be over.
-            with suppress(ValueError) if "finish_by" in sent else nullcontext():
+            # Asked for again, its moment may be over; a pool whose GPUs were hurt may have too few
+            # nodes for a gang by now, which is said to who asks.
+            may_be_refused = "finish_by" in sent or len(self.spread.sizes) > 1
+            with suppress(ValueError) if may_be_refused else nullcontext():
                 self.submit(key, self.spread.lent(key, sent))
         self.over.wait(own.uniform(0.0, 0.6))
 
