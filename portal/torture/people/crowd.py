@@ -44,7 +44,7 @@ _TRIES_S = 45.0
 # Of so many submits by those who mean well.
 _HOSTILE = 0.2
 # Besides, one after so long: each of nine kinds eight times in ten minutes.
-_HOSTILE_PACE_S = (4.0, 8.0)
+_HOSTILE_PACE_S = (3.0, 6.5)
 _DONE = (200, 201)
 # Held jobs wait for other jobs, a moment or their owner: nobody makes room for others with them.
 _IN_LINE = """SELECT count(*) FROM scheduler_job
