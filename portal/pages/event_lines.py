@@ -29,7 +29,7 @@ WORDS: Mapping[str, str] = {
     "tier_changed": "Tier changed",
     "nodes_changed": "Most nodes changed",
     "request_changed": "Asks for something else",
-    "moved_to_pool": "Went to another of its pools, where it could start at once",
+    "moved_to_pool": "Went to another of its pools, where its turn came",
     "finish_by_changed": "Has to be finished by another moment",
     "max_cost_changed": "Another highest price",
     "finish_at_risk": "Expected to be finished too late",

@@ -1,14 +1,17 @@
-"""Who of those that wait would start at once in another of the pools that it chooses from.
+"""Who of those that wait has its turn in another of the pools that it chooses from.
 
 A job is in one pool at a time, where quotas, order and prices are those of any other. Where it does
-not start there, the engine decides the same cycle once more with it in the next of its pools; only
-if it would start there, now and on what nobody has to give back first, it goes there.
+not start there, the engine decides the same cycle once more with it in the next of its pools. It
+goes there if it would start, now and on what nobody has to give back first: on what is free, or, if
+it has waited for a while, in place of one that starts there in this cycle. That one has started by
+then; who came first in both lines is the next one there, else a pool that is always full would be
+closed to it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -16,7 +19,7 @@ import numpy as np
 
 from scheduler.engine.asking import with_places
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.plan import Plan
+from scheduler.engine.plan import Plan, Start
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE, Ints, Snapshot, ints
 from scheduler.loop.loading import Loaded
@@ -27,8 +30,12 @@ logger = logging.getLogger(__name__)
 
 # A look that found nothing is not repeated for so long, unless somebody new waits.
 LOOK_EVERY = timedelta(seconds=1)
-# Who went to another pool, or was refused there, stays where it is for so long.
+# Who went to another pool, or was refused there, stays where it is for so long; and nobody goes to
+# be the next one there who has not waited as long, so that it risks no more than it has lost.
 STAYS = timedelta(minutes=1)
+# A head that is to start where it is within so long does not go to be the next one elsewhere: what
+# is kept free for it would be lost.
+SOON = timedelta(minutes=10)
 # So many go in one cycle: each starts in the next one.
 MOST_MOVES = 200
 
@@ -74,8 +81,8 @@ class Elsewhere:
 def go_elsewhere(
     seen: Seen, memory: Elsewhere, *, lease_token: int, now: datetime
 ) -> Collection[int]:
-    """Let those go to another of their pools that would start there at once and do not where they
-    are; returns who went (ids). No statement where nobody would. Raises LeaseLost."""
+    """Let those go to another of their pools whose turn it is there, and not where they are;
+    returns who went (ids). No statement where nobody would. Raises LeaseLost."""
     if not seen.loaded.choices:
         return ()
     staying = memory.staying(seen.loaded.choices, now)
@@ -109,36 +116,57 @@ def _found(seen: Seen, rows: Ints) -> dict[int, str]:
     """By job the name of the pool where it would start."""
     snapshot, found = seen.snapshot, dict[int, str]()
     others = {row: _others(seen, row) for row in rows.tolist()}
-    taken = {
-        device for start in seen.plan.starts for one in start.placements for device in one.devices
-    }
-    free = _free_devices(snapshot, taken)
-    started = {start.job for start in seen.plan.starts}
+    patient = _patient(seen)
+    taken = {device for devices in _given(seen.plan.starts).values() for device in devices}
+    # By whether what starts now counts as free: it does for who would have gone first.
+    free = {True: _free_devices(snapshot, ()), False: _free_devices(snapshot, taken)}
     placed: dict[int, str] = {}
     for place in range(max(map(len, others.values()))):
         tried = {
             row: names[place]
             for row, names in others.items()
-            if place < len(names) and row not in placed and _may_fit(seen, row, names[place], free)
+            if place < len(names)
+            and row not in placed
+            and _may_fit(seen, row, names[place], free[row in patient])
         }
         if not tried:
             continue
         there = {row: seen.loaded.lines[name] for row, name in {**placed, **tried}.items()}
         then = with_places(snapshot, there)
         plan = plan_cycle(then, seen.policy)
-        if not started <= {start.job for start in plan.starts}:
-            # It would go before one that starts right now, and find less than it was promised.
-            continue
         ready, _ = split_starts(plan, then, {})
-        given = {
-            start.job: {device for one in start.placements for device in one.devices}
-            for start in ready
-        }
+        given, pushed = _given(ready), _pushed(seen, plan)
         for row, name in tried.items():
             job = int(snapshot.waiting.id[row])
-            if job in given and not given[job] & taken and len(found) < MOST_MOVES:
+            is_next = name in pushed or not taken.isdisjoint(given.get(job, ()))
+            if job in given and (row in patient or not is_next) and len(found) < MOST_MOVES:
                 found[job] = placed[row] = name
     return found
+
+
+def _given(starts: Iterable[Start]) -> dict[int, set[int]]:
+    """By job the devices (ids) that it gets."""
+    return {
+        start.job: {device for one in start.placements for device in one.devices}
+        for start in starts
+    }
+
+
+def _pushed(seen: Seen, then: Plan) -> set[str]:
+    """The pools of who starts now and would not by the plan `then`: somebody comes before it."""
+    waiting = seen.snapshot.waiting
+    lost = {start.job for start in seen.plan.starts} - {start.job for start in then.starts}
+    its = np.isin(waiting.id, list(lost))
+    return {seen.snapshot.pools[pool] for pool in waiting.pool[its].tolist()}
+
+
+def _patient(seen: Seen) -> set[int]:
+    """Rows of `waiting` of those that have waited as long as they would stay, but for heads."""
+    snapshot, waiting = seen.snapshot, seen.snapshot.waiting
+    soon_s = snapshot.now_s + SOON.total_seconds()
+    heads = [kept.job for kept in seen.plan.reservations if kept.start_s <= soon_s]
+    have_waited = snapshot.now_s - waiting.queued_at_s >= STAYS.total_seconds()
+    return set(np.flatnonzero(have_waited & ~np.isin(waiting.id, heads)).tolist())
 
 
 def _others(seen: Seen, row: int) -> list[str]:
@@ -150,7 +178,7 @@ def _others(seen: Seen, row: int) -> list[str]:
 
 
 def _free_devices(snapshot: Snapshot, taken: Collection[int]) -> Ints:
-    """By pool how many devices somebody could still get at once."""
+    """By pool how many devices, but for those, nobody held when this was decided."""
     devices, nodes = snapshot.devices, snapshot.nodes
     is_free = devices.is_healthy & nodes.takes_work[devices.node]
     is_free &= devices.free_milli(snapshot.slices) > 0
