@@ -9,7 +9,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.models import PoolHour, StartForecast
+from scheduler.models import Job, Pool, PoolHour, StartForecast
 from scheduler.selectors.forecasts import Accuracy, forecast_accuracy
 from scheduler.selectors.waits.buckets import bucket_of, counted, quantile, seconds_of
 from scheduler.selectors.waits.hours import wait_history
@@ -17,6 +17,7 @@ from scheduler.services.changing.by_hand import hold_job, release_job
 from scheduler.services.history import record_event
 from scheduler.services.timeline.hours import count_hours
 from tests import scenes
+from tests.loop.otherwise import two_pools
 from tests.scenes import NOON, at, start, submit
 
 
@@ -110,3 +111,16 @@ def test_no_forecast_is_judged_by_a_job_that_was_changed_after_it(
     with django_assert_num_queries(1):
         (found,) = forecast_accuracy(alice, now=at(3600))
     assert found == Accuracy("default", 4, 4, 4, 0, 0.75), "one is overdue"
+
+
+@pytest.mark.django_db
+def test_a_start_is_one_of_the_pool_where_it_was(root, alice, project):
+    """Though the job waits in another one when its hour is counted."""
+    cluster = two_pools(root)
+    job = submit(alice, project, now=at(60), pool="default, spare")
+    start(job, cluster.node(1), now=at(600))
+    Job.objects.filter(pk=job.pk).update(pool=Pool.objects.get(name="spare"), queued_at=at(900))
+    count_hours(now=at(3600))
+    started = dict(PoolHour.objects.filter(hour=NOON).values_list("pool__name", "started"))
+    assert started == {"default": 1, "spare": 0}
+    assert wait_history(alice, cluster.pool, zone=UTC).day.p50_s == 0

@@ -81,14 +81,16 @@ def _starts(since: datetime, until: datetime) -> list[tuple[Any, ...]]:
     told_at = OuterRef("job__forecast__told_at")
     was_changed = Exists(unforeseen(OuterRef("job"), told_at, OuterRef("assigned_at")))
     starts = Attempt.objects.filter(number=1, assigned_at__gte=since, assigned_at__lt=until)
+    # The pool is that of its first node: the job itself may wait in another one by now.
     rows = (
-        starts.order_by()
+        starts.filter(placements__rank=0)
+        .order_by()
         .annotate(
             waited_from=Coalesce(F("job__yielded_from"), F("job__queued_at")),
             was_changed=was_changed,
         )
         .values_list(
-            *("job", "job__pool_id", "assigned_at", "waited_from"),
+            *("job", "placements__node__pool_id", "assigned_at", "waited_from"),
             *("job__forecast__p50_at", "job__forecast__p90_at", "was_changed"),
         )
     )
@@ -128,4 +130,5 @@ def _waited_s(
         elif begin is not None:
             waited -= max(timedelta(), at - max(begin, waited_from))
             begin = None
-    return waited.total_seconds()
+    # Its place in the line may be one of after its start by now.
+    return max(0.0, waited.total_seconds())
