@@ -135,7 +135,7 @@ def visit(chromium: Browser, stack: LiveStack) -> Iterator:
 def sign_in(page: Page, username: str, password: str) -> None:
     """Through the form, as a person does."""
     page.goto("/accounts/login/")
-    page.get_by_label("Username or email").fill(username)
+    page.get_by_label("User name or email").fill(username)
     page.get_by_label("Password", exact=True).fill(password)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/")

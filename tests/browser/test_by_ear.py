@@ -48,7 +48,7 @@ def sign_in(page: Page, password: str) -> None:
     """The first two steps."""
     page.goto("/accounts/login/")
     hear(page, 1)
-    write(page.get_by_label("Username or email"), "alice")
+    write(page.get_by_label("User name or email"), "alice")
     write(page.get_by_label("Password", exact=True), password)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Home", exact=True)).to_be_visible()
