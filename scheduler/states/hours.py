@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from enum import StrEnum
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _MONDAY = 0
 
@@ -93,9 +92,11 @@ def _next(zone: str, wall: time, after: datetime, *, weekday: int | None = None)
 
 def _zone(name: str) -> tzinfo:
     """UTC for a zone that this machine knows no more: one person's must not keep others' mails."""
+    from zoneinfo import ZoneInfo  # not for supervisors: each is a fork with all that is loaded
+
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (KeyError, ValueError):
         return UTC
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
 
 from scheduler.states.ends import END_RULES, PAUSES, EndReason
 from scheduler.states.moves import LIVE_JOB_STATES, JobState
 
+if TYPE_CHECKING:
+    from decimal import Decimal
+
 # Characters of the word that somebody gives who ends, holds or pauses a job.
 MOST_REASON = 200
+# As `decimal` names it.
+_HALF_UP = "ROUND_HALF_UP"
 _WHO = re.compile(r"\{who\}[.:]")
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC", re.ASCII)
 # How the audit named a budget once: the account by its key, days for programs.
@@ -152,9 +157,9 @@ def hours_words(gpu_seconds: float | Decimal, places: int | None = None) -> str:
     `places`: so many decimals, as a whole column has them (`hour_places`). What is not nothing is
     never told as nothing: `< 0.001`.
     """
-    hours = Decimal(gpu_seconds) / _HOUR_S
-    step = Decimal(1).scaleb(-(_places(hours) if places is None else places))
-    rounded = hours.quantize(step, ROUND_HALF_UP)
+    hours = _exact(gpu_seconds) / _HOUR_S
+    step = _exact(1).scaleb(-(_places(hours) if places is None else places))
+    rounded = hours.quantize(step, _HALF_UP)
     if hours and not rounded:
         return f"< {step:f}" if hours > 0 else f"> −{step:f}"
     return f"{rounded + 0:,f}".replace("-", "−")
@@ -163,7 +168,7 @@ def hours_words(gpu_seconds: float | Decimal, places: int | None = None) -> str:
 def hour_places(gpu_seconds: Iterable[float | Decimal | None]) -> int:
     """The decimals of a column of GPU-hours: as many as its smallest figure needs, three at most
     beside one of an hour or more."""
-    found = [Decimal(each) / _HOUR_S for each in gpu_seconds if each]
+    found = [_exact(each) / _HOUR_S for each in gpu_seconds if each]
     needed = max(map(_places, found), default=1)
     return min(needed, 3) if any(abs(hours) >= 1 for hours in found) else needed
 
@@ -172,10 +177,16 @@ def _places(hours: Decimal) -> int:
     """One from an hour on, two below, below a tenth as many as its first two digits take."""
     if not hours or abs(hours) >= 1:
         return 1
-    digits = hours.quantize(Decimal(1).scaleb(hours.adjusted() - 1), ROUND_HALF_UP)
+    digits = hours.quantize(_exact(1).scaleb(hours.adjusted() - 1), _HALF_UP)
     if abs(digits) >= 1:
         return 1
     return max(2, -int(digits.normalize().as_tuple().exponent))
+
+
+def _exact(value: float | Decimal) -> Decimal:
+    from decimal import Decimal  # not for supervisors: each is a fork with all that is loaded
+
+    return Decimal(value)
 
 
 def day_words(day: date) -> str:

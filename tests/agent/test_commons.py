@@ -75,7 +75,6 @@ def test_nothing_goes_while_a_process_is_the_ids(
     monkeypatch.setattr(processes, "owned_by", lambda uid: [1])
     _clear()
     assert left.exists()
-    monkeypatch.undo()
     _clear(in_folders=False)
     assert left.exists(), "a sandbox shows none of these folders"
 
@@ -206,3 +205,34 @@ def test_what_a_job_left_goes_at_its_end(portal: Portal, agents: Any) -> None:
     finally:
         for name in (*names, named):
             shutil.rmtree(name, ignore_errors=True)
+
+
+def test_a_folder_that_has_not_changed_is_not_looked_through_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Any] = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda where: looks.append(where) or real(where))
+    _lay(place / "mine", MINE)
+    os.utime(place, (10**9, 10**9))
+    found = [commons.left({MINE}, in_folders=True) for _ in range(3)]
+    assert found == [[commons.Left(MINE, str(place / "mine"))]] * 3
+    assert len(looks) == 1
+    # Of the other ids too.
+    assert commons.left({OTHER}, in_folders=True) == [] and len(looks) == 1
+    # One who may give it away tells the folder nothing.
+    os.chown(place / "mine", OTHER, OTHER)
+    monkeypatch.setattr(commons, "_TRUSTED_S", 0.0)
+    assert commons.left({MINE}, in_folders=True) == [] and len(looks) == 2
+
+
+def test_what_came_or_went_is_seen_at_once(place: Path) -> None:
+    _lay(place / "mine", MINE)
+    os.utime(place, (10**9, 10**9))
+    assert len(commons.left({MINE}, in_folders=True)) == 1
+    for count in (2, 3, 4):
+        # However fast: a folder that changed a moment ago is not trusted.
+        _lay(place / f"mine-{count}", MINE)
+        assert len(commons.left({MINE}, in_folders=True)) == count
+    (place / "mine").unlink()
+    assert len(commons.left({MINE}, in_folders=True)) == 3

@@ -8,7 +8,6 @@ Paths are walked from the folder down without following a link.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,10 +20,9 @@ from pathlib import PurePosixPath
 from scheduler.wire.messages import Checkpoint
 
 NOTE_FILE = "checkpoint.json"
-MAX_NOTE_BYTES = 64 * 1024
+MAX_NOTE_BYTES, _BLOCK = 64 * 1024, 1024 * 1024
 MAX_PATH = 1024
 _MAX_WHOLE = 2**63 - 1
-_BLOCK = 1024 * 1024
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.ASCII)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _WRITE = _NEW | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -294,6 +292,8 @@ def _is_file(status: os.stat_result) -> bool:
 
 
 def _digest(source: int) -> str:
+    import hashlib  # not for supervisors: each is a fork with all that is loaded
+
     found = hashlib.sha256()
     while block := os.read(source, _BLOCK):
         found.update(block)

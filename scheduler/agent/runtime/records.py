@@ -18,7 +18,6 @@ fence: one of an earlier attempt, back after a power loss, is nobody's.
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,6 +251,8 @@ def remove_folder(path: Path) -> None:
             os.unlink(name)
         os.rmdir(path)
     except OSError:
+        import shutil  # seldom needed, and it brings three libraries along into every supervisor
+
         shutil.rmtree(path, ignore_errors=True)
 
 

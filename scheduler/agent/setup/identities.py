@@ -22,11 +22,11 @@ _PATIENCE_S = 30.0
 
 
 def name_of(uid: int | None) -> str:
-    """The name of the account, of our own for None; of an id without one a name for all."""
-    try:
-        return pwd.getpwuid(os.geteuid() if uid is None else uid).pw_name
-    except KeyError:
-        return "trainyard"
+    """The name of our own account for None. An attempt's id has none: one name for all of them."""
+    if uid is None:
+        with suppress(KeyError):
+            return pwd.getpwuid(os.geteuid()).pw_name
+    return "trainyard"
 
 
 class NoFreeUid(Exception):

@@ -19,6 +19,9 @@ from scheduler.agent.runtime.space.trees import remove_tree
 FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 (looked into, never used)
 _SYSTEM_V = Path("/proc/sysvipc")
 _GIVE_UP_S = 300.0
+# Entries of a folder that changed so lately may change again without its time telling it apart;
+# and whoever may give files away does it without changing their folder.
+_SETTLES_S, _TRUSTED_S = 1.0, 10.0
 _SHOWN = 3
 
 logger = logging.getLogger(__name__)
@@ -40,14 +43,8 @@ def left(uids: Container[int], *, in_folders: bool) -> list[Left]:
     """
     found = list[Left]()
     for folder in dict.fromkeys(map(os.path.realpath, FOLDERS)) if in_folders else ():
-        with suppress(OSError), os.scandir(folder) as inside:
-            for one in inside:
-                try:
-                    uid = one.stat(follow_symlinks=False).st_uid
-                except OSError:
-                    continue
-                if uid in uids:
-                    found.append(Left(uid, one.path))
+        with suppress(OSError):
+            found += [Left(uid, path) for uid, path in _owners(folder) if uid in uids]
     for kind in kernel.SYSTEM_V:
         with suppress(OSError):
             heads, *lines = (_SYSTEM_V / kind).read_text().splitlines()
@@ -57,6 +54,39 @@ def left(uids: Container[int], *, in_folders: bool) -> list[Left]:
                 its = {int(told["uid"]), int(told["cuid"])}
                 found += [Left(uid, "", kind, int(words[1])) for uid in its if uid in uids]
     return found
+
+
+class _Look(NamedTuple):
+    """What lay in a folder: by owner the paths, at monotonic `at`, and what told it apart."""
+
+    mark: tuple[int, int, int]
+    at: float
+    owners: list[tuple[int, str]]
+
+
+_looks: dict[str, _Look] = {}
+
+
+def _owners(folder: str) -> list[tuple[int, str]]:
+    """Who owns what lies at the top of a folder; raises OSError.
+
+    The same as to look at each entry now. That is not done again while the folder itself says that
+    nothing came or went: agents of busy nodes look many times a second.
+    """
+    status = os.stat(folder)
+    mark, now = (status.st_dev, status.st_ino, status.st_mtime_ns), time.monotonic()
+    last = _looks.get(folder)
+    if last is not None and last.mark == mark and now - last.at < _TRUSTED_S:
+        return last.owners
+    owners = []
+    with os.scandir(folder) as inside:
+        for one in inside:
+            with suppress(OSError):
+                owners.append((one.stat(follow_symlinks=False).st_uid, one.path))
+    _looks.pop(folder, None)
+    if time.time() - status.st_mtime > _SETTLES_S:
+        _looks[folder] = _Look(mark, now, owners)
+    return owners
 
 
 def tops_of(path: str) -> set[str]:
