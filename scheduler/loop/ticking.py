@@ -25,10 +25,8 @@ TICK_S = 1.0
 # Wakes that arrive within this time share one cycle.
 COALESCE_S = 0.01
 # A cycle rests for as long as it took, so that a busy loop leaves the database to others half of
-# the time; three times as long while jobs wait for what others hold: what is given back meanwhile
-# is shared out by one cycle instead of by many.
-REST, REST_WITH_QUEUE = 1.0, 3.0
-MAX_REST_S = 0.2
+# the time, and what is given back meanwhile is shared out by one cycle instead of by many.
+MAX_REST_S = 0.1
 STOP_WITHIN_S = 15.0
 
 _wake = threading.Event()
@@ -41,7 +39,6 @@ class LoopThread(threading.Thread):
         super().__init__(name="scheduling-loop", daemon=True)
         self._scheduler = Scheduler(holder=own_name())
         self._stopping = threading.Event()
-        self._rest = REST
 
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
@@ -56,7 +53,7 @@ class LoopThread(threading.Thread):
                 # What can start is the holder's affair.
                 self._stopping.wait(TICK_S)
                 continue
-            rested_at = time.monotonic() + min(MAX_REST_S, took_s * self._rest)
+            rested_at = time.monotonic() + min(MAX_REST_S, took_s)
             _wake.wait(TICK_S)
             if _wake.is_set():
                 self._stopping.wait(max(COALESCE_S, rested_at - time.monotonic()))
@@ -77,8 +74,7 @@ class LoopThread(threading.Thread):
         _wake.clear()
         CLOCK.look(timezone.now(), time.monotonic())
         try:
-            outcome = self._scheduler.run_cycle(timezone.now())
-            self._rest = REST_WITH_QUEUE if outcome.waiting else REST
+            self._scheduler.run_cycle(timezone.now())
         except Exception:
             logger.exception("a scheduling cycle failed; the next one tries again")
             connections.close_all()
