@@ -212,7 +212,12 @@ def test_a_folder_that_has_not_changed_is_not_looked_through_again(
 ) -> None:
     looks: list[Any] = []
     real = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda where: looks.append(where) or real(where))
+
+    def look(where: Any) -> Any:
+        looks.append(where)
+        return real(where)
+
+    monkeypatch.setattr(os, "scandir", look)
     _lay(place / "mine", MINE)
     os.utime(place, (10**9, 10**9))
     found = [commons.left({MINE}, in_folders=True) for _ in range(3)]
