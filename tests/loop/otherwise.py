@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from scheduler.loop.changing import change_job, read_change
-from scheduler.models import Device
+from scheduler.models import Allocation, Device, Node, SchedulerLease
 from scheduler.services.nodes import create_pool
+from scheduler.services.placing import start_attempts
 from tests import scenes
-from tests.scenes import at
+from tests.scenes import NOON, at, submit
 
 OTHER = "NVIDIA A100-SXM4-80GB"
 REQUEST = (
@@ -34,3 +35,18 @@ def change(actor, job, *, now=None, version=None, **asked):
 def request_of(job):
     job.refresh_from_db()
     return {name: getattr(job, name) for name in REQUEST}
+
+
+def fill(actor, project, *names, now=NOON, tier="normal", gpus=0):
+    """A job on all GPUs of each of these nodes, or on so many."""
+    token = SchedulerLease.objects.get().token
+    for node in Node.objects.filter(name__in=names).select_related("pool"):
+        count = gpus or Device.objects.filter(node=node).count()
+        asked = {"gpus_per_node": count, "pool": node.pool.name, "tier": tier}
+        job = submit(actor, project, now=now, **asked)
+        assert start_attempts([scenes.planned(job, node)], lease_token=token, now=now) == [job.pk]
+
+
+def places_of(job):
+    held = Allocation.objects.filter(placement__attempt__job=job, released_at=None)
+    return sorted(held.values_list("placement__node__name", flat=True))

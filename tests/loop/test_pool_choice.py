@@ -15,7 +15,6 @@ from scheduler.loop.planning import elsewhere
 from scheduler.models import (
     Allocation,
     BudgetPledge,
-    Device,
     Job,
     JobEvent,
     Node,
@@ -31,7 +30,7 @@ from scheduler.services.queues import pause_queue, resume_queue
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.states import JobState
 from tests import scenes
-from tests.loop.otherwise import OTHER, change, two_pools
+from tests.loop.otherwise import OTHER, change, fill, places_of, two_pools
 from tests.scenes import MODEL, NOON, TOKEN, at, submit
 
 pytestmark = pytest.mark.django_db
@@ -50,21 +49,6 @@ def cluster(root):
 @pytest.fixture
 def scheduler(cluster):
     return Scheduler(holder="test", policy=Policy(preempts=False))
-
-
-def fill(actor, project, *names, now=NOON, tier="normal", gpus=0):
-    """A job on all GPUs of each of these nodes, or on so many."""
-    token = SchedulerLease.objects.get().token
-    for node in Node.objects.filter(name__in=names).select_related("pool"):
-        count = gpus or Device.objects.filter(node=node).count()
-        asked = {"gpus_per_node": count, "pool": node.pool.name, "tier": tier}
-        job = submit(actor, project, now=now, **asked)
-        assert start_attempts([scenes.planned(job, node)], lease_token=token, now=now) == [job.pk]
-
-
-def places_of(job):
-    held = Allocation.objects.filter(placement__attempt__job=job, released_at=None)
-    return sorted(held.values_list("placement__node__name", flat=True))
 
 
 def test_it_goes_where_it_starts_at_once_in_its_old_place_and_that_is_on_record(
@@ -158,56 +142,6 @@ def test_it_takes_nothing_from_who_starts_there_at_this_moment(cluster, schedule
     assert (outcome.moved, outcome.started) == (0, 1)
     assert places_of(there) == ["m1"] * 3 + ["m2"] * 3
     assert Job.objects.get(pk=chooser.pk).pool.name == "default"
-
-
-def test_who_has_waited_and_comes_first_there_is_the_next_one_there(
-    cluster, scheduler, alice, project
-):
-    fill(alice, project, "n1", "n2", "m1")
-    fill(alice, project, "m2", gpus=2)
-    ahead = [submit(alice, project, now=at(-70), pool="default", gpus_per_node=2) for _ in "ab"]
-    chooser = submit(alice, project, now=at(-60), **BOTH)
-    there, later = (
-        submit(alice, project, now=at(second), pool="spare", gpus_per_node=2) for second in (-9, -8)
-    )
-    outcome = scheduler.run_cycle(at(1))
-    assert (outcome.moved, outcome.started, places_of(there)) == (1, 1, ["m2", "m2"])
-    assert Job.objects.get(pk=chooser.pk).pool.name == "spare"
-    Allocation.objects.filter(placement__attempt__job=there).update(released_at=at(2))
-    assert scheduler.run_cycle(at(3)).started == 1
-    assert (places_of(chooser), places_of(later)) == (["m2", "m2"], [])
-    assert [places_of(one) for one in ahead] == [[], []]
-
-
-def test_a_head_whose_start_is_near_stays_for_it(cluster, scheduler, alice, project, monkeypatch):
-    fill(alice, project, "n1", "n2", "m1")
-    fill(alice, project, "m2", gpus=2)
-    submit(alice, project, now=at(-700), **BOTH)
-    for second in (1, 2):
-        # What fills `default` is planned for longer than ten minutes and less than two days.
-        soon = timedelta(days=2) if second == 1 else timedelta(minutes=10)
-        monkeypatch.setattr(elsewhere, "SOON", soon)
-        there = submit(alice, project, now=at(0), pool="spare", gpus_per_node=2)
-        outcome = scheduler.run_cycle(at(second))
-        assert (outcome.started, outcome.moved) == (1, second - 1)
-        Allocation.objects.filter(placement__attempt__job=there).update(released_at=at(second))
-
-
-def test_who_would_go_first_in_one_pool_keeps_nobody_from_another(
-    cluster, scheduler, root, alice, project
-):
-    far = scenes.Cluster(root, create_pool(actor=root, name="far"), [])
-    scenes.add_node(far, "f1", 2)
-    fill(alice, project, "n1", "n2", "m1")
-    fill(alice, project, "m2", gpus=2)
-    asked = {"pool": "default", "gpus_per_node": 2}
-    ahead = submit(alice, project, now=at(1), other_pools=["spare"], **asked)
-    aside = submit(alice, project, now=at(1), other_pools=["far"], **asked)
-    submit(alice, project, now=at(2), pool="spare", gpus_per_node=2)
-    outcome = scheduler.run_cycle(at(3))
-    assert (outcome.moved, outcome.started) == (1, 1)
-    pools = [Job.objects.get(pk=job.pk).pool.name for job in (ahead, aside)]
-    assert pools == ["default", "far"]
 
 
 def test_nobody_is_stopped_for_who_only_chooses(cluster, alice, project):
