@@ -59,6 +59,7 @@ EVERY_S = {
     "portal.celery.learn_sizes": 3600,
     "portal.celery.mail_reports": 900,
     "portal.celery.make_files": 10,
+    "portal.celery.count_warnings": 30,
     "portal.celery.tend_demo": 15,
 }
 app.conf.beat_scheduler = "portal.celery:SteadyScheduler"
@@ -133,6 +134,16 @@ def tend_demo() -> int:
     # By name: pages read the table above, and have nothing to do with what commands carry out.
     done: int = import_string("portal.management.demo.carrying.tend_demo")(now=timezone.now())
     return done
+
+
+@app.task(name="portal.celery.count_warnings")
+def count_warnings() -> int:
+    """Count the warnings in logs of attempts that have ended."""
+    from django.utils import timezone
+
+    from portal.terminal.counting import count_warnings
+
+    return count_warnings(now=timezone.now())
 
 
 @app.task(name="portal.celery.make_files")

@@ -20,7 +20,8 @@ from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tie
 @dataclass(frozen=True, slots=True)
 class JobRow:
     """`elapsed` is the running time so far; `cost`, and what it costs an hour while it is live,
-    None when that is not for this viewer; `nodes` those that it is on.
+    None when that is not for this viewer; `nodes` those that it is on. `warnings`: how many lines
+    of its last attempt's logs say warn, 0 also where they are not counted or not for this viewer.
 
     With a `view` the job is one task that stands for its whole set.
     """
@@ -34,6 +35,7 @@ class JobRow:
     nodes: Sequence[str] = ()
     view: SetView | None = None
     began: datetime | None = None
+    warnings: int = 0
 
     @property
     def tier(self) -> str:
@@ -120,6 +122,7 @@ def _rows(jobs: Iterable[Job], told: SoFar, now: datetime) -> list[JobRow]:
             told.hourly.get(job.pk),
             sorted(told.nodes.get(job.pk, ())),
             began=told.ran.get(job.pk, (None, None))[0],
+            warnings=told.warned.get(job.pk, 0),
         )
         for job in jobs
     ]

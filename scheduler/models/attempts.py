@@ -36,6 +36,9 @@ class Attempt(models.Model):
     `extended_to_s`: its time limit, where it was given more than it started with.
     `cost_limit_s`: for how long its job's highest price pays, from `assigned_at`, less its grace.
     `standing` has the factors of the order at its start, the fields of the engine's `Standing`.
+    `warnings`: how many lines of its logs say so, of all ranks; None while they were not counted.
+    From `warnings_at` on nobody counts again: None by then means that nothing could be read.
+    `warnings_from`: the rank, the line and the count so far where a long count goes on.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
@@ -71,6 +74,9 @@ class Attempt(models.Model):
     checkpoint_digest = models.CharField(max_length=64, blank=True)
     checkpoint_problem = models.CharField(max_length=255, blank=True)
     standing = models.JSONField(default=dict, blank=True)
+    warnings = models.PositiveIntegerField(null=True, blank=True)
+    warnings_at = models.DateTimeField(null=True, blank=True)
+    warnings_from = models.JSONField(null=True, blank=True)
     assigned_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     stopping_at = models.DateTimeField(null=True, blank=True)
@@ -84,7 +90,17 @@ class Attempt(models.Model):
                 fields=["state"],
                 condition=~models.Q(state=AttemptState.ENDED),
                 name="attempt_live",
-            )
+            ),
+            models.Index(
+                fields=["ended_at"],
+                condition=models.Q(ended_at__isnull=False, warnings_at__isnull=True),
+                name="attempt_uncounted",
+            ),
+            models.Index(
+                fields=["warnings"],
+                condition=models.Q(warnings__isnull=False),
+                name="attempt_counted",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),

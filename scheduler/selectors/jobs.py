@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
@@ -115,9 +115,17 @@ def allocations_shown() -> Prefetch:
     return Prefetch("allocations", queryset=held)
 
 
-def latest_attempt_number(job: Job) -> int | None:
-    """How often it has been started, None if never; the job itself was visible already."""
-    return job.attempts.order_by("-number").values_list("number", flat=True).first()
+def latest_attempt(job: Job) -> tuple[int | None, int | None]:
+    """How often it has been started, None if never, and how many warnings the logs of the latest
+    attempt have, None while they are not counted; the job itself was visible already."""
+    found = job.attempts.order_by("-number").values_list("number", "warnings").first()
+    return found or (None, None)
+
+
+def warnings_along() -> Subquery:
+    """The same warnings, to come with rows of jobs."""
+    tries = Attempt.objects.filter(job=OuterRef("pk")).order_by("-number")
+    return Subquery(tries.values("warnings")[:1])
 
 
 def job_actions(viewer: User, job: Job) -> set[str]:

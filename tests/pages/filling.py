@@ -153,6 +153,7 @@ def of_jobs(root: User, alice: User, project: Project) -> None:
     Attempt.objects.filter(pk=running.pk).update(
         checkpoint_path="/data/ck", checkpoint_at=now, checkpoint_step=9
     )
+    Attempt.objects.filter(ended_at__isnull=False).update(warnings=3, warnings_at=now)
     device = running.placements.get().allocations.get().device
     hour = now.replace(minute=0, second=0, microsecond=0)
     figures = {"gpu_percent": 9, "memory_used_mib": 9, "power_watts": 9, "temperature_c": 9}

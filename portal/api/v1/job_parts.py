@@ -18,13 +18,12 @@ from portal.api.shapes import viewer_of
 from portal.api.v1.job_shapes import (
     Checkpoint,
     End,
-    Triage,
     Wait,
     show_checkpoint,
     show_end,
-    show_triage,
     show_wait,
 )
+from portal.api.v1.standing.failing import Triage, show_triage
 from portal.api.v1.standing.idle import IdleShape, show_idle
 from portal.api.v1.standing.waiting import (
     AwaitedJobShape,

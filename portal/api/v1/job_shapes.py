@@ -10,6 +10,7 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from accounts.models import User
+from portal.api.v1.standing.failing import Triage, show_triage
 from portal.api.v1.standing.idle import IdleShape, show_idle
 from portal.api.v1.standing.waiting import FinishShape, WaitedForBy, show_finish, show_waiters
 from scheduler.loop.supposing.in_time import finish_of_waiting
@@ -20,7 +21,7 @@ from scheduler.selectors.one_job.idling import idle_standing
 from scheduler.selectors.prices.seen import may_see_cost, paid_until
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.recurring.along import schedule_number
-from scheduler.selectors.triage import Diagnosis, latest_diagnosis
+from scheduler.selectors.triage import latest_diagnosis
 from scheduler.selectors.waits.waiters import Waiters, waiters_of
 from scheduler.spec.price import format_price
 from scheduler.states import (
@@ -28,7 +29,6 @@ from scheduler.states import (
     FINAL_JOB_STATES,
     WAITING_JOB_STATES,
     EndReason,
-    FailureClass,
     FinishPolicy,
     JobState,
     Tier,
@@ -60,49 +60,6 @@ class End(serializers.Serializer[Any]):
     exit_code = serializers.IntegerField(allow_null=True)
 
 
-class Evidence(serializers.Serializer[Any]):
-    """A line that speaks for a finding; `line` 0: the node's own report, not the log."""
-
-    rank = serializers.IntegerField()
-    line = serializers.IntegerField()
-    text = serializers.CharField()
-
-
-class RuleMet(serializers.Serializer[Any]):
-    """The retry rule of the job's own that decided; `number` counts from one. `does`: retry, stop,
-    or spent, as it has tried again as often as it may. `try`: which of its `max` tries comes."""
-
-    number = serializers.IntegerField()
-    why = serializers.CharField()
-    does = serializers.ChoiceField(["retry", "stop", "spent"])
-    max = serializers.IntegerField(required=False)
-
-    def get_fields(self) -> dict[str, Any]:
-        # A word of Python, so no name for a field of the class.
-        return super().get_fields() | {"try": serializers.IntegerField(required=False)}
-
-
-class Triage(serializers.Serializer[Any]):
-    """Why an attempt failed and what to do. `then`: who pays for another one: free, user (one of
-    the job's retries), rule (one of its retry rules) or "".
-
-    `evidence` is empty for those who may not read the log. `is_confirmed` is false when only the
-    program's own output says so: that changes nothing about retries and cost.
-    """
-
-    attempt = serializers.IntegerField()
-    failure = serializers.ChoiceField([str(one) for one in FailureClass])
-    title = serializers.CharField()
-    whose = serializers.CharField()
-    signature = serializers.CharField()
-    advice = serializers.CharField()
-    is_confirmed = serializers.BooleanField()
-    evidence = Evidence(many=True)
-    then = serializers.CharField(allow_blank=True)
-    retry = serializers.CharField()
-    rule = RuleMet(allow_null=True)
-
-
 class Checkpoint(serializers.Serializer[Any]):
     """A checkpoint that its node has confirmed. `path` is empty for those who may not read inside.
 
@@ -120,7 +77,9 @@ class Checkpoint(serializers.Serializer[Any]):
 
 class JobRow(serializers.Serializer[Any]):
     """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match. Of its
-    owner's jobs in `group` the newest cancels the others; null for none."""
+    owner's jobs in `group` the newest cancels the others; null for none. `warnings`: how many lines
+    of all logs of its latest attempt say warn, in capitals or not, 10001 for more than 10000; null
+    while they are not counted, where they cannot be, and for those who may not read the log."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -149,6 +108,7 @@ class JobRow(serializers.Serializer[Any]):
     queued_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
+    warnings = serializers.IntegerField(allow_null=True)
 
 
 class JobDetail(JobRow):
@@ -211,18 +171,15 @@ def show_end(job: Job) -> dict[str, Any] | None:
     }
 
 
-def show_triage(found: Diagnosis | None) -> dict[str, Any] | None:
-    """Null unless an attempt failed."""
-    return asdict(found) if found else None
-
-
 def show_checkpoint(saved: Saved | None) -> dict[str, Any] | None:
     """Null unless one was confirmed."""
     return asdict(saved) if saved else None
 
 
-def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
-    """A job as JobRow; `unreachable` are the jobs on silent nodes."""
+def show_row(
+    job: Job, unreachable: Iterable[int] = (), warnings: int | None = None
+) -> dict[str, Any]:
+    """A job as JobRow; `unreachable` are the jobs on silent nodes, `warnings` for the viewer."""
     return {
         "id": job.pk,
         "name": job.name,
@@ -251,25 +208,30 @@ def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
         "queued_at": job.queued_at,
         "started_at": job.started_at,
         "ended_at": job.ended_at,
+        "warnings": warnings,
     }
 
 
-def show_rows(jobs: list[Job]) -> list[dict[str, Any]]:
-    """Jobs as JobRows, with one query for all."""
+def show_rows(viewer: User, jobs: list[Job]) -> list[dict[str, Any]]:
+    """Jobs that came with `warnings_along` as `warnings_` as JobRows, with one query for all."""
     unreachable = select.unreachable_job_ids(jobs)
-    return [show_row(job, unreachable) for job in jobs]
+    rows: Iterable[Any] = jobs
+    return [
+        show_row(job, unreachable, job.warnings_ if select.may_read_inside(viewer, job) else None)
+        for job in rows
+    ]
 
 
 def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
     """All of one job that the viewer may see. `is_new`: just submitted, so never tried."""
     may_read = select.may_read_inside(viewer, job)
-    attempt = None if is_new else select.latest_attempt_number(job)
+    attempt, warnings = (None, None) if is_new else select.latest_attempt(job)
     # Who was never tried has nothing to tell of a try.
     failed = latest_diagnosis(viewer, job) if attempt else None
     saved = latest_saved(viewer, job) if attempt else None
     waiters = Waiters() if is_new else waiters_of(viewer, job=job.pk)
     return {
-        **show_row(job, select.unreachable_job_ids([job])),
+        **show_row(job, select.unreachable_job_ids([job]), warnings if may_read else None),
         "cpus": job.cpus,
         "memory_mib": job.memory_mib,
         "time_limit_s": job.time_limit_s,

@@ -149,8 +149,8 @@ class Jobs(ApiView):
     )
     def get(self, request: Request) -> Response:
         sort = sort_of(request, JOB_COLUMNS, "-submitted")
-        jobs = filtered_jobs(request, viewer_of(request))
-        return Response(page_of(request, jobs, show_rows, sort))
+        show = partial(show_rows, viewer_of(request))
+        return Response(page_of(request, filtered_jobs(request, viewer_of(request)), show, sort))
 
     @operation(
         "jobs_create",

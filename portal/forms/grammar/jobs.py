@@ -32,11 +32,12 @@ EXAMPLES: Mapping[str, str] = {
     "created": "7d",
     "ended": "24h",
     "finish_by": "12h",
+    "warnings": ">0",
 }
 KEYS = tuple(EXAMPLES)
-MAX_GPUS = 1_000_000
+MOST = 1_000_000
 NAME = re.compile(r"[A-Za-z0-9@.+_/-]{1,150}")
-_GPUS = re.compile(r"(>=|<=|>|<|=)?(\d{1,7})", re.ASCII)
+_AMOUNT = re.compile(r"(>=|<=|>|<|=)?(\d{1,7})", re.ASCII)
 _LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,62})(?:=(.{0,128}))?", re.ASCII)
 _FLAVOR = re.compile(r"[A-Za-z0-9 ._+-]{1,64}")
 
@@ -150,22 +151,28 @@ def _number(term: Term, now: datetime) -> dict[str, object]:
 
 
 def _gpus(term: Term, now: datetime) -> dict[str, object]:
+    return {"gpus": _bounds(term, "GPUs")}
+
+
+def _warnings(term: Term, now: datetime) -> dict[str, object]:
+    return {"warnings": _bounds(term, "warnings")}
+
+
+def _bounds(term: Term, of: str) -> tuple[int, int]:
     """`8`, `>=8`, `4..16` as the least and the most."""
     low, dots, high = term.value.partition("..")
     if dots and low.isascii() and high.isascii() and low.isdigit() and high.isdigit():
-        bounds = (int(low[:8]), int(high[:8]))
-    else:
-        match = _GPUS.fullmatch(term.value)
-        if match is None:
-            raise _refusal(term, f"{term.value[:40]!r} is no number of GPUs")
-        number = int(match[2])
-        bounds = {
-            ">=": (number, MAX_GPUS),
-            ">": (number + 1, MAX_GPUS),
-            "<=": (0, number),
-            "<": (0, number - 1),
-        }.get(match[1] or "=", (number, number))
-    return {"gpus": bounds}
+        return int(low[:8]), int(high[:8])
+    match = _AMOUNT.fullmatch(term.value)
+    if match is None:
+        raise _refusal(term, f"{term.value[:40]!r} is no number of {of}")
+    number = int(match[2])
+    return {
+        ">=": (number, MOST),
+        ">": (number + 1, MOST),
+        "<=": (0, number),
+        "<": (0, number - 1),
+    }.get(match[1] or "=", (number, number))
 
 
 def _flavor(term: Term, now: datetime) -> dict[str, object]:
@@ -189,6 +196,7 @@ _READERS: Mapping[str, Callable[[Term, datetime], dict[str, object]]] = {
     "set": _number,
     "schedule": _number,
     "gpus": _gpus,
+    "warnings": _warnings,
     "flavor": _flavor,
     "label": _label,
 }

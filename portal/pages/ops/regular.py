@@ -100,6 +100,7 @@ DOES: Mapping[str, str] = {
     "learn_sizes": "Tells the database how large its tables are",
     "mail_reports": "Mails the reports that are due",
     "make_files": "Makes the files of reports",
+    "count_warnings": "Counts warnings in logs of ended jobs",
     "tend_demo": "Loads or removes the demonstration",
 }
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q, QuerySet, TextField, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
 from accounts.errors import NotFound
 from accounts.models import Project, User
 from accounts.permissions import can, projects_visible_to, teams_visible_to
-from scheduler.models import Job, JobSchedule, JobScheduleRun, Pool
+from scheduler.models import Attempt, Job, JobSchedule, JobScheduleRun, Pool
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.ordered.labels import LabelText
 
@@ -22,7 +22,8 @@ class JobFilter:
     """What a list is narrowed to; empty means no limit. `owner` may be "me".
 
     `gpus` are the least and the most in all; a `label` is a key and its value, None for any;
-    `finish_until`: not ended, to be finished by then.
+    `finish_until`: not ended, to be finished by then; `warnings`: the least and the most lines of
+    the last attempt's logs that say warn, of jobs whose logs the viewer may read.
     """
 
     states: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class JobFilter:
     gpu_model: str = ""
     label: tuple[str, str | None] | None = None
     group: str = ""
+    warnings: tuple[int, int] | None = None
 
 
 def check_known(viewer: User, wanted: JobFilter, field: str = "") -> None:
@@ -98,6 +100,11 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
         jobs = jobs.filter(finish_by__lte=wanted.finish_until, ended_at__isnull=True)
     if wanted.group:
         jobs = jobs.filter(group_name=wanted.group)
+    if wanted.warnings is not None:
+        jobs = jobs.filter(
+            project__in=projects_visible_to(viewer, "read_log").values("pk"),
+            pk__in=_warned(*wanted.warnings),
+        )
     jobs = _of_size(jobs, wanted)
     if wanted.text:
         match = Q(name__icontains=wanted.text)
@@ -113,6 +120,13 @@ def _of_schedule(number: int) -> Q:
     runs = JobScheduleRun.objects.filter(schedule=number)
     sets = runs.filter(job__job_set__isnull=False).values("job__job_set")
     return Q(pk__in=runs.filter(job__isnull=False).values("job")) | Q(job_set__in=sets)
+
+
+def _warned(least: int, most: int) -> QuerySet[Attempt, Any]:
+    """The jobs of whose last attempt so many were counted."""
+    later = Attempt.objects.filter(job=OuterRef("job"), number__gt=OuterRef("number")).order_by()
+    found = Attempt.objects.filter(~Exists(later), warnings__gte=least, warnings__lte=most)
+    return found.order_by().values("job")
 
 
 def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:

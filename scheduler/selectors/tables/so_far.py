@@ -9,16 +9,19 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, QuerySet, Sum, Value
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
 from accounts.models import Rate, User
 from accounts.selectors.rates import DECIDED, RateTable, general_rates
 from scheduler.models import Attempt, Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
+from scheduler.selectors.jobs import may_read_inside
 from scheduler.selectors.prices.seen import may_see_cost
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, NodeState
 
 Span = tuple[datetime, datetime | None]
+# More than are ever counted of an attempt, so that both fit into one number.
+_ROOM = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class SoFar:
     """As of now: what `jobs` and `sets` have cost, by number, where the viewer may see it, and what
     live jobs and those of sets cost an hour (`hourly`, `sets_hourly`); the live jobs on a node that
     is `silent`, and the names of the `nodes` that live jobs are on; from when and, of jobs that
-    have ended, until when the last attempt `ran` that has begun."""
+    have ended, until when the last attempt `ran` that has begun, and how many lines of the last
+    one's logs say warn, where there are any and the viewer may read them (`warned`)."""
 
     jobs: Mapping[int, Decimal]
     sets: Mapping[int, Decimal]
@@ -35,6 +39,7 @@ class SoFar:
     nodes: Mapping[int, set[str]]
     sets_hourly: Mapping[int, Decimal]
     ran: Mapping[int, Span]
+    warned: Mapping[int, int]
 
 
 def so_far(
@@ -45,8 +50,9 @@ def so_far(
     shown = dict.fromkeys((j.pk for j in jobs if may_see_cost(viewer, j)), Decimal(0))
     of_sets = dict.fromkeys((s.pk for s in sets if may_see_cost(viewer, s)), Decimal(0))
     live = {job.pk for job in jobs if job.state in LIVE_JOB_STATES}
-    over = [job.pk for job in jobs if job.state in FINAL_JOB_STATES]
-    rates, ran = _charged(shown, of_sets, over)
+    over = {job.pk: job for job in jobs if job.state in FINAL_JOB_STATES}
+    rates, ran, warned = _charged(shown, of_sets, over)
+    warned = {pk: n for pk, n in warned.items() if may_read_inside(viewer, over[pk])}
     silent = set()
     hourly: dict[int, Decimal] = {}
     sets_hourly: dict[int, Decimal] = {}
@@ -67,14 +73,14 @@ def so_far(
         for costs, number in ((shown, job), (of_sets, job_set)):
             if number in costs:
                 costs[number] += cost
-    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes, sets_hourly, ran)
+    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes, sets_hourly, ran, warned)
 
 
 def _charged(
     jobs: dict[int, Decimal], sets: dict[int, Decimal], over: Collection[int]
-) -> tuple[RateTable, dict[int, Span]]:
-    """Adds to each what has its rows already; all prices, and when those that are `over` ran, come
-    in the same statement."""
+) -> tuple[RateTable, dict[int, Span], dict[int, int]]:
+    """Adds to each what has its rows already; all prices, and of those that are `over` when they
+    ran and how many warnings their logs have, come in the same statement."""
     rows = UsageEntry.objects.order_by()
     sums = [
         found.values(what_=Value(what), number_=F(path)).annotate(amount_=Sum("cost"))
@@ -91,7 +97,28 @@ def _charged(
     nothing = {"decided_": never, "model_": Value(""), "from_": never, "until_": never}
     nothing |= {"rank_": nobody, "card_": nobody, "team_": nobody}
     parts = [one.annotate(**nothing).values_list(*columns) for one in sums]
-    prices = (
+    found, teams, ran, warned = [], {}, dict[int, Span](), dict[int, int]()
+    for what, number, amount, decided, *rate in (
+        _prices().values_list(*columns).union(*parts, _spans(over).values_list(*columns), all=True)
+    ):
+        if what == "ran":
+            if rate[1] is not None:
+                ran[number] = rate[1], rate[2]
+            if (count := rate[3] % _ROOM - 1) > 0:
+                warned[number] = count
+        elif what == "rate":
+            found.append(((decided, number), _rate(amount, *rate[:-1])))
+            if rate[-1]:
+                teams[rate[-2]] = rate[-1]
+        else:
+            (jobs if what == "job" else sets)[number] += amount
+    rates = RateTable((rate for _, rate in sorted(found, key=lambda one: one[0])), teams)
+    return rates, ran, warned
+
+
+def _prices() -> QuerySet[Rate, Any]:
+    """All of them, as rows of the same columns."""
+    return (
         general_rates()
         .order_by()
         .annotate(
@@ -107,32 +134,21 @@ def _charged(
             team_=F("card__team_id"),
         )
     )
-    found, teams, ran = [], {}, dict[int, Span]()
-    for what, number, amount, decided, *rate in prices.values_list(*columns).union(
-        *parts, _spans(over).values_list(*columns), all=True
-    ):
-        if what == "ran":
-            ran[number] = rate[1], rate[2]
-        elif what == "rate":
-            found.append(((decided, number), _rate(amount, *rate[:-1])))
-            if rate[-1]:
-                teams[rate[-2]] = rate[-1]
-        else:
-            (jobs if what == "job" else sets)[number] += amount
-    return RateTable((rate for _, rate in sorted(found, key=lambda one: one[0])), teams), ran
 
 
 def _spans(jobs: Collection[int]) -> QuerySet[Attempt, Any]:
-    """When the last attempt of each that has begun ran, as rows of the prices' columns."""
-    begun = Attempt.objects.filter(job__in=jobs, started_at__isnull=False).order_by()
+    """When the last attempt of each that has begun ran, as rows of the prices' columns; in the
+    place of a rank the number of the last attempt and, one more than they are, its warnings."""
+    attempts = Attempt.objects.filter(job__in=list(jobs)).order_by()
     nobody = Cast(Value(None), BigIntegerField())
-    return begun.values(what_=Value("ran"), number_=F("job")).annotate(
+    told = Cast("number", BigIntegerField()) * _ROOM + Coalesce(F("warnings") + 1, 0)
+    return attempts.values(what_=Value("ran"), number_=F("job")).annotate(
         amount_=Cast(Value(None), UsageEntry._meta.get_field("cost")),
         decided_=Cast(Value(None), DateTimeField()),
         model_=Value(""),
         from_=Max("started_at"),
-        until_=Max("ended_at"),
-        rank_=nobody,
+        until_=Max("ended_at", filter=Q(started_at__isnull=False)),
+        rank_=Max(told, output_field=BigIntegerField()),
         card_=nobody,
         team_=nobody,
     )

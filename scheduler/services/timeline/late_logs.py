@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
+
 from scheduler.conf import load_conf
 from scheduler.models import Placement
 from scheduler.services.timeline.clock import CLOCK
@@ -33,6 +36,13 @@ def takes_more(placement: Placement, now: datetime) -> bool:
     if CLOCK.age(ended_at, now) > _LONGEST:
         return False
     return placement.ran_told_at is None or placement.log_size < (placement.log_expected or 0)
+
+
+def may_grow(now: datetime) -> Q:
+    """In words of the database what `takes_more` looks at: ranks of ended attempts."""
+    is_short = Q(ran_told_at__isnull=True) | Q(log_size__lt=Coalesce(F("log_expected"), 0))
+    is_late = CLOCK.older_than("attempt__ended_at", _LONGEST, now=now)
+    return Q(log_pruned_at__isnull=True) & is_short & ~is_late
 
 
 def is_awaited(placement: Placement, report: AttemptReport, now: datetime) -> bool:
