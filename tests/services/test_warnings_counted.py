@@ -195,3 +195,10 @@ def test_one_whose_node_never_comes_back_is_settled_by_age(cluster, alice, proje
     counting.count_warnings(now=at(90_000) + timedelta(days=8))
     attempt.refresh_from_db()
     assert attempt.warnings == 1 and attempt.warnings_at is not None
+
+
+def test_more_than_a_thousand_empty_ones_go_on_at_once(run, monkeypatch):
+    monkeypatch.setattr(warned, "_SETTLED_AT_ONCE", 2)
+    attempts = [run(b"") for _ in range(5)]
+    assert warned.settle_unread(now=at(60)) == 5
+    assert all(counted(attempt) == 0 for attempt in attempts)

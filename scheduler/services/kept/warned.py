@@ -25,20 +25,25 @@ MORE = MOST + 1
 _PATIENCE = timedelta(minutes=10)
 # For so long an unreadable log is tried again.
 _GIVEN_UP = timedelta(days=1)
-_SETTLED_AT_ONCE = 1000
+_SETTLED_AT_ONCE, _ROUNDS = 1000, 5
 _BATCH = 100
 
 
 def settle_unread(*, now: datetime) -> int:
     """Settle what needs no reading: logs that stay empty say nothing, and of those that are pruned
-    nothing can be said. Returns how many attempts; two statements for up to a thousand of each."""
-    due = _uncounted(now).filter(closed_=True)
-    silent = due.filter(~Exists(_ranks().filter(log_size__gt=0)), ~_pruned())
+    nothing can be said. Returns how many attempts, of each at most five thousand, by a statement
+    for a thousand."""
+    due = _uncounted().filter(_closed(now))
+    silent = due.filter(~_printed(), ~_pruned())
     count = 0
     for rows, found in ((silent, {"warnings": 0}), (due.filter(_pruned()), {})):
         some = rows.order_by("ended_at", "pk").values("pk")[:_SETTLED_AT_ONCE]
         settled = {"warnings_at": now, "warnings_from": None, **found}
-        count += Attempt.objects.filter(pk__in=some).update(**settled)
+        for _ in range(_ROUNDS):
+            done = Attempt.objects.filter(pk__in=some).update(**settled)
+            count += done
+            if done < _SETTLED_AT_ONCE:
+                break
     return count
 
 
@@ -46,10 +51,13 @@ def attempts_to_count(*, now: datetime) -> Iterator[Attempt]:
     """Those that are due, the longest ended first, with their ranks that have a log; each once."""
     ranks = Placement.objects.filter(log_size__gt=0).order_by("rank")
     due = (
-        _uncounted(now)
+        _uncounted()
+        .annotate(closed_=_closed(now))
         .filter(
             Q(closed_=True)
             | Q(warnings__isnull=True) & CLOCK.older_than("ended_at", _PATIENCE, now=now),
+            # The rest of those that are empty is settled many at a time.
+            _printed() | Q(closed_=False),
             ~_pruned(),
         )
         .order_by("ended_at", "pk")
@@ -81,14 +89,21 @@ def note_unreadable(attempt: Attempt, *, now: datetime) -> None:
     _still(attempt).filter(old).update(warnings_at=now, warnings_from=None)
 
 
-def _uncounted(now: datetime) -> QuerySet[Attempt, Any]:
-    """`closed_`: nothing can come of its logs any more."""
-    ended = Attempt.objects.filter(ended_at__isnull=False, warnings_at__isnull=True)
-    return ended.annotate(closed_=~Exists(_ranks().filter(may_grow(now))))
+def _uncounted() -> QuerySet[Attempt]:
+    return Attempt.objects.filter(ended_at__isnull=False, warnings_at__isnull=True)
+
+
+def _closed(now: datetime) -> Any:
+    """Whether nothing can come of an attempt's logs any more."""
+    return ~Exists(_ranks().filter(may_grow(now)))
 
 
 def _ranks() -> QuerySet[Placement]:
     return Placement.objects.filter(attempt=OuterRef("pk")).order_by()
+
+
+def _printed() -> Exists:
+    return Exists(_ranks().filter(log_size__gt=0))
 
 
 def _pruned() -> Exists:
