@@ -29,8 +29,4 @@ class Migration(migrations.Migration):
             model_name='attempt',
             index=models.Index(condition=models.Q(('ended_at__isnull', False), ('warnings_at__isnull', True)), fields=['ended_at'], name='attempt_uncounted'),
         ),
-        migrations.AddIndex(
-            model_name='attempt',
-            index=models.Index(condition=models.Q(('warnings__isnull', False)), fields=['warnings'], name='attempt_counted'),
-        ),
     ]

@@ -96,11 +96,6 @@ class Attempt(models.Model):
                 condition=models.Q(ended_at__isnull=False, warnings_at__isnull=True),
                 name="attempt_uncounted",
             ),
-            models.Index(
-                fields=["warnings"],
-                condition=models.Q(warnings__isnull=False),
-                name="attempt_counted",
-            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),

@@ -15,7 +15,14 @@ from tests.identity_provider import IdentityProvider, believe, running
 # reader chose are the database's own business. What a page makes of its rows is the same on both.
 ON_BOTH = (
     *("test_matrix", "test_sorts", "test_search", "test_filters", "test_long_lists", "test_jobs"),
-    *("test_queue", "test_timeline", "test_finance", "test_audit", "test_databases"),
+    *(
+        "test_queue",
+        "test_timeline",
+        "test_finance",
+        "test_audit",
+        "test_databases",
+        "test_warnings",
+    ),
 )
 
 

@@ -102,8 +102,8 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
         jobs = jobs.filter(group_name=wanted.group)
     if wanted.warnings is not None:
         jobs = jobs.filter(
+            _warned(*wanted.warnings),
             project__in=projects_visible_to(viewer, "read_log").values("pk"),
-            pk__in=_warned(*wanted.warnings),
         )
     jobs = _of_size(jobs, wanted)
     if wanted.text:
@@ -122,11 +122,11 @@ def _of_schedule(number: int) -> Q:
     return Q(pk__in=runs.filter(job__isnull=False).values("job")) | Q(job_set__in=sets)
 
 
-def _warned(least: int, most: int) -> QuerySet[Attempt, Any]:
-    """The jobs of whose last attempt so many were counted."""
+def _warned(least: int, most: int) -> Exists:
+    """Jobs of whose last attempt so many were counted."""
     later = Attempt.objects.filter(job=OuterRef("job"), number__gt=OuterRef("number")).order_by()
-    found = Attempt.objects.filter(~Exists(later), warnings__gte=least, warnings__lte=most)
-    return found.order_by().values("job")
+    mine = Attempt.objects.filter(job=OuterRef("pk"), warnings__gte=least, warnings__lte=most)
+    return Exists(mine.filter(~Exists(later)).order_by())
 
 
 def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:

@@ -25,14 +25,14 @@ MORE = MOST + 1
 _PATIENCE = timedelta(minutes=10)
 # For so long an unreadable log is tried again.
 _GIVEN_UP = timedelta(days=1)
-_SETTLED_AT_ONCE, _ROUNDS = 1000, 5
+_SETTLED_AT_ONCE, _ROUNDS = 500, 10
 _BATCH = 100
 
 
 def settle_unread(*, now: datetime) -> int:
     """Settle what needs no reading: logs that stay empty say nothing, and of those that are pruned
     nothing can be said. Returns how many attempts, of each at most five thousand, by a statement
-    for a thousand."""
+    for five hundred."""
     due = _uncounted().filter(_closed(now))
     silent = due.filter(~_printed(), ~_pruned())
     count = 0
