@@ -30,7 +30,8 @@ def _warn(job: Job, count: int | None) -> None:
 
 
 def _tag(job: Job, words: str, route: str = "logs") -> str:
-    return f'<a class="tag" href="{reverse(f"jobs:{route}", args=[job.pk])}?q=warn">{words}</a>'
+    link = f'<a class="tag" href="{reverse(f"jobs:{route}", args=[job.pk])}?q=warn">{words}'
+    return f'{link}<span class="vh"> in the log of #{job.pk}</span></a>'
 
 
 @pytest.mark.parametrize("address", ["/jobs/", "/"])
