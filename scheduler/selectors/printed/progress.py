@@ -99,12 +99,7 @@ def _begin_of_tail(placement: Placement) -> int:
 
 def reports_in(text: bytes) -> list[Report]:
     """The reports of the unit that counts, in order; none where the count goes back."""
-    found: dict[str, list[Report]] = {}
-    for match in _COUNT.finditer(text):
-        unit = match[1].decode().lower().replace("_", " ")
-        _take(found, match.start(), unit, match[2], match[3])
-    for match in _BAR.finditer(text):
-        _take(found, match.start(), "", match[1], match[2])
+    found = _by_unit(text)
     unit = next((unit for unit in _ORDER if unit in found), None)
     if unit is None:
         return []
@@ -112,6 +107,21 @@ def reports_in(text: bytes) -> list[Report]:
     same = [one for one in found[unit] if one.total == last.total]
     goes_back = any(after.done < before.done for before, after in pairwise(same))
     return [] if goes_back else same
+
+
+def reports_like(text: bytes, like: Progress) -> list[Report]:
+    """The reports of the same unit and total, in order, whatever else the text counts."""
+    return [one for one in _by_unit(text).get(like.unit, ()) if one.total == like.total]
+
+
+def _by_unit(text: bytes) -> dict[str, list[Report]]:
+    found: dict[str, list[Report]] = {}
+    for match in _COUNT.finditer(text):
+        unit = match[1].decode().lower().replace("_", " ")
+        _take(found, match.start(), unit, match[2], match[3])
+    for match in _BAR.finditer(text):
+        _take(found, match.start(), "", match[1], match[2])
+    return found
 
 
 def _take(found: dict[str, list[Report]], place: int, unit: str, done: bytes, total: bytes) -> None:
@@ -133,7 +143,7 @@ def _text(chunks: Iterable[LogChunk]) -> bytes:
 
 def _last(chunks: list[LogChunk]) -> tuple[Report | None, datetime | None]:
     found = reports_in(_text(chunks))
-    return (found[-1], _came(chunks, found[-1].place)) if found else (None, None)
+    return (found[-1], came(_sizes(chunks), found[-1].place)) if found else (None, None)
 
 
 def _first(chunks: list[LogChunk], like: Report) -> tuple[Report | None, datetime | None]:
@@ -145,15 +155,21 @@ def _first(chunks: list[LogChunk], like: Report) -> tuple[Report | None, datetim
     ]
     if not same:
         return None, None
-    came = _came(chunks, same[0].place)
-    together = [one for one in same if _came(chunks, one.place) == came]
-    return together[-1], came
+    sizes = _sizes(chunks)
+    first_at = came(sizes, same[0].place)
+    together = [one for one in same if came(sizes, one.place) == first_at]
+    return together[-1], first_at
 
 
-def _came(chunks: list[LogChunk], place: int) -> datetime:
-    """When the piece in which this place of their text lies was here."""
-    for chunk in chunks:
-        if place < chunk.size:
-            return chunk.created_at
-        place -= chunk.size
-    return chunks[-1].created_at
+def _sizes(chunks: Iterable[LogChunk]) -> list[tuple[int, datetime]]:
+    return [(one.size, one.created_at) for one in chunks]
+
+
+def came(sizes: Sequence[tuple[int, datetime]], place: int) -> datetime:
+    """When the piece in which this place of their text lies was here: `sizes` of the pieces in
+    order, and when each came."""
+    for size, at in sizes:
+        if place < size:
+            return at
+        place -= size
+    return sizes[-1][1]
