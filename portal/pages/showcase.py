@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from accounts.models import Project, Team, User
 from portal.pages.cluster.samples import cluster_parts
+from portal.pages.logs.course import Shown, shown_course
 from portal.pages.sets.grid import grid_picture
 from portal.reports.charts import VALUES_AXIS, Chart, Slowed, TableRow
 from portal.reports.gpus.ranks import Ranks, ranks_of
@@ -20,6 +21,8 @@ from portal.reports.windows import TIME_AXIS
 from portal.templatetags.states import LOOKS
 from portal.terminal import render_lines
 from scheduler.models import Job, Session
+from scheduler.selectors.printed.course import Course, Point
+from scheduler.selectors.printed.progress import Progress
 from scheduler.selectors.sessions import SessionCard
 from scheduler.selectors.telemetry import DeviceSeries
 from scheduler.states import JobState
@@ -59,6 +62,7 @@ def showcase() -> dict[str, object]:
         "chart": _chart(moment),
         "slowed": [Slowed("n011 GPU 3", False, 34.0, 0.0), Slowed("n011 GPU 5", True, 0.0, 62.0)],
         "ranks": _ranks(moment),
+        "course": _course(moment),
         "session_card": _session(moment),
         "now": timezone.now(),
         "themes": ["light", "dark"],
@@ -101,6 +105,15 @@ def _ranks(moment: datetime) -> Ranks | None:
         for n in range(16)
     ]  # fmt: skip
     return ranks_of(series)
+
+
+def _course(moment: datetime) -> Shown:
+    """It stood still for a while, and goes on."""
+    at = [moment + timedelta(minutes=2 * n) for n in range(20) if not 6 < n < 12]
+    points = [Point(one, 900 * max(min(n, 6), n - 1)) for n, one in enumerate(at)]
+    ends_at = at[-1] + timedelta(minutes=25)
+    progress = Progress("step", points[-1].done, 24_000, at[-1], ends_at)
+    return shown_course(Course(moment, progress, tuple(points)), now=timezone.now())
 
 
 def _log_rows() -> SafeString:

@@ -35,6 +35,7 @@ from portal.pages.listing.glance import job_glance
 from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
+from portal.pages.logs.course import job_progress
 from portal.pages.logs.ranks import job_log_ranks
 from portal.pages.measuring import metrics
 from portal.pages.ops import users, webhooks
@@ -89,6 +90,7 @@ job_urls = [
     path("<int:pk>/logs/lines/", logs.job_log_lines, name="log_lines"),
     path("<int:pk>/logs/find/", log_finding.job_log_find, name="log_find"),
     path("<int:pk>/logs/ranks/", job_log_ranks, name="log_ranks"),
+    path("<int:pk>/progress/", job_progress, name="progress"),
     path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
     path("<int:pk>/files/", outputs.job_outputs, name="outputs"),
     path("<int:pk>/files/<int:number>/", outputs.job_output, name="output"),

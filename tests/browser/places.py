@@ -129,6 +129,7 @@ ELSEWHERE: Mapping[str, str] = {
     "finance:statement": "test_closing.py (console, widths, axe), past.py",
     "jobs:glance": "a panel beside the list of jobs: test_glance.py",
     "jobs:why": "a panel, fetched by the page of its job",
+    "jobs:progress": "a panel, fetched by the page of its job",
     "jobs:log_lines": "lines of a log, fetched by its page",
     "jobs:log_find": "hits of a search, fetched by its page",
 }

@@ -53,6 +53,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:log_lines", _READS, "running"),
     _get("jobs:log_find", _READS, "running", q="x"),
     _get("jobs:log_ranks", _READS, "running", q="x"),
+    _get("jobs:progress", _READS, "running"),
     _get("jobs:log_download", _READS, "running"),
     _get("jobs:outputs", _READS, "running"),
     _get("jobs:output", _READS, "running", "output"),

@@ -112,6 +112,7 @@ def test_what_time_makes_old_is_fetched_by_time(client, alice, operator, yard):
         (f"{reverse('jobs:detail', args=[job])}?part=live", "job-live"),
         (f"{reverse('jobs:log_ranks', args=[job])}?part=rows", "rank-rows"),
         (f"{reverse('jobs:cost', args=[job])}?part=lines", "job-cost"),
+        (reverse("jobs:progress", args=[job]), "job-progress"),
     ):
         assert _timer_of(client.get(address).content.decode(), region), address
 

@@ -39,6 +39,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:log_lines": "read",
     "jobs:log_find": "read",
     "jobs:log_ranks": "read",
+    "jobs:progress": "read",
     "jobs:outputs": "read",
     "jobs:output": "read",
     "jobs:patch": "inside",

@@ -107,6 +107,8 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:log_lines": _LOG,
     "jobs:log_find": _LOG,
     "jobs:log_ranks": _LOG,
+    # Where moments of a log lie is guessed, and corrected.
+    "jobs:progress": Budget(_LOG.ms, 9, 10),
     "jobs:events": _TAB,
     "jobs:metrics": _TAB,
     "jobs:spec": _TAB,

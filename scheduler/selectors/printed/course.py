@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from operator import attrgetter
 
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
@@ -104,7 +105,8 @@ def _nearest(known: dict[int, datetime], moment: datetime) -> int:
 
 def _before(placement: Placement, ends: Sequence[int]) -> list[LogChunk]:
     """In order, the pieces at these offsets and some of those before each."""
-    return list(_ending_at(placement, ends, _PIECES).order_by("offset")) if ends else []
+    # Put in order here: SQLite would go through the log in that order, once for each end.
+    return sorted(_ending_at(placement, ends, _PIECES), key=attrgetter("offset")) if ends else []
 
 
 def _ending_at(placement: Placement, ends: Iterable[int], most: int) -> QuerySet[LogChunk]:
