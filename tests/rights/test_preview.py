@@ -30,7 +30,7 @@ from tests.rights.table import API, PAGES
 from tests.rights.topics import TOPICS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(300)]
-EXPORT = "finance/reports/<slug:slug>/file/"
+EXPORT, MESSAGES = "finance/reports/<slug:slug>/file/", "channels/<int:pk>/messages/"
 # Who may be previewed, as columns of the table of rights; a role of a team is of the own one.
 SHOWN = ("member", "lead", "finance", "operator", "auditor")
 WRITES = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b(?!.*django_session)", re.IGNORECASE)
@@ -78,8 +78,10 @@ def test_every_route_shows_what_the_role_gets_and_nothing_is_written(scene):
                     differs[route, role] = (got, status)
         written += [one["sql"][:200] for one in said if WRITES.match(one["sql"])]
     assert written == []
-    # Taking a report out is on record, so a preview does not; and it has asked for nothing.
-    expected = {EXPORT: (403, 200), "requests:detail": (404, 200), "requests/<int:pk>/": (404, 200)}
+    # Taking a report out is on record, so a preview does not; and it has asked for nothing, nor is
+    # it told of anything.
+    theirs = ("requests:detail", "requests/<int:pk>/", "channels:detail")
+    expected = {EXPORT: (403, 200), **dict.fromkeys((*theirs, MESSAGES), (404, 200))}
     assert {one: got for one, got in differs.items() if expected.get(one[0]) != got} == {}
 
     before = AuditEvent.objects.count()

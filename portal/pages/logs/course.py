@@ -21,7 +21,7 @@ from scheduler.selectors.printed.course import Course, Point, course_of
 from scheduler.states import LIVE_JOB_STATES, JobState
 
 # Of the picture, and of what stands left of, above and below the lines.
-_WIDE, _LEFT, _RIGHT, _TOP, _HIGH, _BELOW = 190, 28, 186, 9, 80, 12
+_WIDE, _LEFT, _RIGHT, _TOP, _HIGH, _BELOW = 200, 28, 196, 9, 84, 12
 # What is to come takes at most so much of the picture: else one that began just now shows nothing.
 _MOST_AHEAD = 2
 # Seconds from one line of time to the next, of which there are so many at most.
