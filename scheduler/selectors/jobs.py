@@ -122,7 +122,7 @@ def latest_attempt(job: Job) -> tuple[int | None, int | None]:
     return found or (None, None)
 
 
-def warnings_along() -> Subquery:
+def log_warnings_along() -> Subquery:
     """The same warnings, to come with rows of jobs."""
     tries = Attempt.objects.filter(job=OuterRef("pk")).order_by("-number")
     return Subquery(tries.values("warnings")[:1])

@@ -14,7 +14,7 @@ from portal.api.operations import Query, choices, whole
 from portal.api.v1.job_shapes import JOB_STATES
 from portal.forms.grammar.jobs import EXAMPLES, NAME, parse_job_query
 from scheduler.models import Job
-from scheduler.selectors.jobs import MAX_PK, visible_jobs, warnings_along
+from scheduler.selectors.jobs import MAX_PK, log_warnings_along, visible_jobs
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.tables.narrowing import JobFilter, check_known, filter_jobs
 
@@ -57,7 +57,7 @@ def filtered_jobs(request: Request, viewer: User) -> QuerySet[Job]:
     said = _filter_of(request.query_params.get("q", ""))
     check_known(viewer, said, "q")
     jobs = filter_jobs(visible_jobs(viewer), wanted, viewer)
-    return filter_jobs(jobs, said, viewer).annotate(warnings_=warnings_along())
+    return filter_jobs(jobs, said, viewer).annotate(warnings_=log_warnings_along())
 
 
 def _refuse_odd(name: str, sent: Mapping[str, str], words: str) -> None:

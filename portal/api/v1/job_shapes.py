@@ -213,7 +213,7 @@ def show_row(
 
 
 def show_rows(viewer: User, jobs: list[Job]) -> list[dict[str, Any]]:
-    """Jobs that came with `warnings_along` as `warnings_` as JobRows, with one query for all."""
+    """Jobs, each with `log_warnings_along` as `warnings_`, as JobRows; one query for all."""
     unreachable = select.unreachable_job_ids(jobs)
     rows: Iterable[Any] = jobs
     return [
