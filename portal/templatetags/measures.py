@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from scheduler.states import hours_words, span_words
 
@@ -124,6 +124,9 @@ def percent(value: object) -> str:
     if 0 < abs(number) < 10:
         text = f"{number.quantize(_TENTH, ROUND_HALF_UP)}"
         return f"{text.removesuffix('.0')} %"
+    if 99 < abs(number) < 100:
+        # What is not all is never told as all.
+        return f"{number.quantize(_TENTH, ROUND_DOWN)}".removesuffix(".0") + " %"
     return f"{number.quantize(Decimal(1), ROUND_HALF_UP)} %"
 
 

@@ -254,8 +254,8 @@ def field(
         kind = "choices"
     css = f"in {widget.attrs.get('class', '')}".strip()
     attrs: dict[str, str | bool] = {"class": css} if kind == "line" else {}
-    # The library of sign-ins says a label once more in its field.
-    if str(widget.attrs.get("placeholder", "")).startswith(str(label or bound.label or " ")):
+    # The library of sign-ins says a label once more in its field, by its own name for it.
+    if label or str(widget.attrs.get("placeholder", "")).startswith(str(bound.label or " ")):
         attrs["placeholder"] = False
     # Where the error will stand; an empty place says nothing.
     if is_live := getattr(bound.form, "is_live", False):

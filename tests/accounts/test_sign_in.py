@@ -47,7 +47,8 @@ def test_wrong_passwords_and_unknown_people_look_the_same(client, alice):
 
 
 def test_the_session_changes_with_signing_in(client, alice):
-    client.get(reverse("account_login"))
+    page = client.get(reverse("account_login")).content.decode()
+    assert "User name or email" in page and "placeholder" not in page.partition("<main")[2]
     client.post(reverse("theme"), {"theme": "dark"})
     client.session.save()
     before = client.session.session_key

@@ -187,7 +187,7 @@ def test_how_fresh_a_page_is_says_the_last_answer_that_came(visit, jobs):
         asked.append(route.request.url)
         route.abort()
 
-    page.route(re.compile(r"[?&]part="), refuse)
+    page.route(re.compile(r"[?&]part=|/progress/$"), refuse)
     # Answers that are on their way come yet.
     pass_time(page, 3)
     said = chip.text_content()

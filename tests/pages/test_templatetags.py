@@ -82,8 +82,8 @@ def test_sizes_in_bytes() -> None:
 
 
 def test_percent_and_shares() -> None:
-    assert [measures.percent(p) for p in (0, 0.46, 9, 96.4, None)] == [
-        *("0 %", "0.5 %", "9 %", "96 %", "–")
+    assert [measures.percent(p) for p in (0, 0.46, 9, 96.4, 99.97, 100, None)] == [
+        *("0 %", "0.5 %", "9 %", "96 %", "99.9 %", "100 %", "–")
     ]
     assert rendered("{{ 5|share_of:7 }} {{ 1|share_of:0 }} {{ 9|share_of:8 }}") == "71 % 0 % 100 %"
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from accounts.services import approve_rate, propose_rate
-from portal.reports.books.cells import amount_places, two_places
+from portal.reports.books.cells import amount_places, shown, two_places
 from portal.reports.books.opened import check_words, decimals_of, page_of, shown_rows
 from scheduler.models import Attempt, Placement, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS, open_report
@@ -189,6 +189,16 @@ def test_what_a_close_wrote_that_something_kept_is_in_no_report(root, yard):
         assert rows_of(root, "usage-lines", ask) == []
         _, sheet = open_report(root, "job-cost", ask)
         assert all(check.holds for check in sheet.checks), sheet.checks
+
+
+def test_what_is_over_says_so_by_its_sign_and_an_exit_code_in_words():
+    over = Column("variance", "Over (+) or under cost", Form.AMOUNT)
+    cells = (Decimal("418.44"), Decimal("-3"), Decimal(0), None)
+    assert [shown(over, cell) for cell in cells] == ["+418.44", "−3.00", "0.00", "—"]
+    assert shown(Column("cost", "Cost", Form.AMOUNT), Decimal(3)) == "3.00"
+    ended = Column("end_reason", "Ended")
+    words = [shown(ended, str(reason)) for reason in (EndReason.EXIT_CODE, EndReason.TIME_LIMIT)]
+    assert words == ["program error", "time limit"]
 
 
 def test_small_amounts_of_a_column_add_up_as_they_stand_there():

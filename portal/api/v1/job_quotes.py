@@ -87,7 +87,8 @@ class RemedyShape(serializers.Serializer[Any]):
 
 
 class QuoteShape(serializers.Serializer[Any]):
-    """A dry run: what a submit would meet. Nothing was written.
+    """A dry run: what a submit would meet. Nothing was written. `worst_case_cost` is that of one
+    attempt: each retry of a program that fails may cost as much again.
 
     `unit_price` and costs are null where no price is set. `finish` is null for a job without a
     moment to be finished by; `remedies` say what would help where it is unlikely or impossible.

@@ -23,7 +23,7 @@ from scheduler.states import LIVE_JOB_STATES, JobState
 # Of the picture, and of what stands left of, above and below the lines.
 _WIDE, _LEFT, _RIGHT, _TOP, _HIGH, _BELOW = 200, 28, 196, 9, 84, 12
 # What is to come takes at most so much of the picture: else one that began just now shows nothing.
-_MOST_AHEAD = 2
+_MOST_AHEAD = 4
 # Seconds from one line of time to the next, of which there are so many at most.
 _STEPS_S = (
     *(1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600),

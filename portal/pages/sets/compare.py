@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -67,7 +67,7 @@ def compare(request: HttpRequest) -> HttpResponseBase:
         problems.append(f"id: there is no job {', '.join(missing)} for you; it is left out.")
     jobs = [found[number] for number in wanted if number in found]
     rows = job_rows(viewer, jobs, now=now)
-    lines = [*_facts(rows), *_measured(viewer, jobs), *_specs(viewer, jobs)] if jobs else []
+    lines = [*_facts(rows, now), *_measured(viewer, jobs), *_specs(viewer, jobs)] if jobs else []
     names = {job.pk: job.name for job in jobs}
     only = choice(request, "rows", ("differing",)) == "differing"
     context = {
@@ -110,7 +110,7 @@ def _numbers(texts: Iterable[str]) -> tuple[list[int], list[str]]:
     return list(numbers)[:MOST], problems
 
 
-def _facts(rows: list[JobRow]) -> Iterator[Line]:
+def _facts(rows: list[JobRow], now: datetime) -> Iterator[Line]:
     def line(title: str, values: Iterable[object]) -> Line:
         return Line(
             title, tuple(str(value) if value not in (None, "") else NOTHING for value in values)
@@ -119,7 +119,7 @@ def _facts(rows: list[JobRow]) -> Iterator[Line]:
     jobs = [row.job for row in rows]
     yield line("How it stands", (row.sentence or str(row.job.state) for row in rows))
     yield line("Exit code", (job.exit_code for job in jobs))
-    waits = (job.started_at - job.submitted_at if job.started_at else None for job in jobs)
+    waits = ((job.started_at or job.ended_at or now) - job.submitted_at for job in jobs)
     yield line("Waited", (_long(wait) for wait in waits))
     yield line("Ran", (_long(row.elapsed) for row in rows))
     yield line("GPUs", (job.gpus for job in jobs))

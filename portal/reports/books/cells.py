@@ -16,10 +16,11 @@ from portal.templatetags.moments import MOMENT
 from portal.templatetags.wording import action_words, words
 from scheduler.ledger.rating import is_recovery
 from scheduler.selectors.books.frame import Cell, Column, Form
-from scheduler.states import day_words, is_endless
+from scheduler.states import EndReason, day_words, is_endless
 
 # Columns whose texts are the code's own words.
 _WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what"})
+_OVER_OR_UNDER = frozenset({"variance", "variance_amount", "variance_gpu_seconds"})
 # Amounts that were divided: no price that anybody set, whose digits all count.
 _MEANS = frozenset({"per_run"})
 _HALF_A_CENT, _FEW_CENTS, _MOST_PLACES = Decimal("0.005"), Decimal("0.1"), 6
@@ -63,6 +64,13 @@ def seconds_of(cell: Cell) -> int | Decimal | None:
 
 
 def shown(column: Column, cell: Cell, places: int | None = None) -> str:
+    """As a page shows it, `_plain`; what is over says so by its sign."""
+    text = _plain(column, cell, places)
+    is_over = column.name in _OVER_OR_UNDER and isinstance(cell, int | Decimal) and cell > 0
+    return f"+{text}" if is_over else text
+
+
+def _plain(column: Column, cell: Cell, places: int | None = None) -> str:
     """As a page shows it: amounts to two places, seconds as hours of so many places, days and
     moments in words, moments in UTC. `places` of a column of amounts: of those of a few cents."""
     if cell is None or cell == "":
@@ -101,6 +109,8 @@ def short_text(name: str, text: str) -> str:
         return words(text)
     if name == "subject":
         return _things().get(text) or words(text)
+    if name == "end_reason" and text == EndReason.EXIT_CODE:
+        return "program error"
     return text.replace("_", " ") if name in _WORDS else text
 
 

@@ -61,7 +61,8 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate.
+    """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate, of one
+    attempt; each of the `retries` of a program that fails may cost as much again.
 
     Nothing for a job without GPUs. None when no fitting device is registered, or one has no rate.
     Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
@@ -92,6 +93,7 @@ class Quote:
     highest: str = ""
     group: str = ""
     choice: str = ""
+    retries: int = 0
 
 
 def check_only(*, actor: User, spec: JobSpec, now: datetime) -> Opening:
@@ -131,6 +133,7 @@ def preview_of(opening: Opening) -> Quote:
         is_paused=queue.is_paused,
         highest=highest_words(spec, pool, steps),
         group=group_words(spec, opening.members),
+        retries=0 if spec.max_cost is not None else int(spec.retries),
     )
 
 
