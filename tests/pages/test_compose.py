@@ -67,8 +67,7 @@ def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
     client.force_login(alice)
     before = Job.objects.count()
     data = form_data(project, gpus_per_node="2", time_limit="2h", retries="1")
-    page = client.post(reverse("jobs:submit") + "?part=summary", data)
-    text = page.content.decode()
+    text = client.post(reverse("jobs:submit") + "?part=summary", data).content.decode()
     assert "<html" not in text
     assert "14.40 EUR" in text  # 2 GPUs x 2 h x 3.60
     assert "of one attempt; each retry may cost as much again." in text
