@@ -117,7 +117,7 @@ def _short(number: Decimal) -> str:
 
 
 def percent(value: object) -> str:
-    """A number on the scale 0-100: `96 %`; below ten with one decimal where it has one."""
+    """A number on the scale 0-100: `96 %`; below ten, and just below all, with one decimal."""
     number = as_decimal(value)
     if number is None:
         return NOTHING

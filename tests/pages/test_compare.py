@@ -37,6 +37,9 @@ def test_results_and_specs_stand_beside_each_other(client, alice, yard):
     assert 'class="differs"' in page.content.decode()
     only = lines(client.get(reverse(PAGE), {"id": pair, "rows": "differing"}))
     assert "Name" in only and all(len(set(values)) == 2 for values in only.values())
+    # Who has not started has waited all the same.
+    waits = client.get(reverse(PAGE), {"id": f"{yard.queued.pk},{yard.failed.pk}"})
+    assert "–" not in lines(waits)["Waited"]
 
 
 def test_a_default_is_said_where_another_job_says_more(client, alice, project, yard):

@@ -22,7 +22,7 @@ from scheduler.states import LIVE_JOB_STATES, JobState
 
 # Of the picture, and of what stands left of, above and below the lines.
 _WIDE, _LEFT, _RIGHT, _TOP, _HIGH, _BELOW = 200, 28, 196, 9, 84, 12
-# What is to come takes at most so much of the picture: else one that began just now shows nothing.
+# What is to come takes at most so many times what was: else one that began just now shows nothing.
 _MOST_AHEAD = 4
 # Seconds from one line of time to the next, of which there are so many at most.
 _STEPS_S = (
