@@ -15,7 +15,7 @@ HERE = 'aria-current="page"'
 # Of those in front of the sign-in, and what a page fetches for itself.
 WITHOUT = {
     *("account_login", "account_reset_password", "address_confirm", "address_undo", "invitation"),
-    *("jobs:glance", "jobs:why", "jobs:log_find", "jobs:log_lines"),
+    *("jobs:glance", "jobs:why", "jobs:progress", "jobs:log_find", "jobs:log_lines"),
 }
 
 
