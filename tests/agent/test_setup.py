@@ -150,15 +150,20 @@ def test_the_next_attempt_resumes_from_the_last_whole_checkpoint(
 
 def test_folders_of_jobs_are_made_apart(folder: Path) -> None:
     """Where the file system knows the hint; on any other the folder is as it was."""
-    jobs = folder / "jobs"
-    folders.make_passable(jobs)
-    assert jobs.stat().st_mode & 0o777 == 0o711
+    jobs, kept = folder / "work" / "jobs", folder / "work" / "kept"
+    folders.make_passable(jobs, soon_deleted=True)
+    folders.make_passable(kept)
+    assert all(one.stat().st_mode & 0o777 == 0o711 for one in (jobs, kept))
     with open(os.devnull) as other:
         kernel.spread_folders(Path(other.name))
     kernel.spread_folders(folder / "missing")
     kind = subprocess.run(["stat", "-f", "-c", "%T", jobs], capture_output=True, text=True)
     if kind.stdout.strip() == "ext2/ext3":
-        held = os.open(jobs, os.O_RDONLY)
-        told = struct.unpack("i", fcntl.ioctl(held, kernel._GET_FLAGS, bytes(4)))[0]
-        os.close(held)
-        assert told & kernel._TOP_OF_TREES
+        assert [_lies_apart(one) for one in (jobs.parent, jobs, kept)] == [True, True, False]
+
+
+def _lies_apart(folder: Path) -> bool:
+    held = os.open(folder, os.O_RDONLY)
+    told = struct.unpack("i", fcntl.ioctl(held, kernel._GET_FLAGS, bytes(4)))[0]
+    os.close(held)
+    return bool(told & kernel._TOP_OF_TREES)

@@ -87,12 +87,19 @@ def make_as_user(folder: str, uid: int | None) -> None:
         )
 
 
-def make_passable(folder: Path) -> None:
-    """A folder that every user can pass and nobody else list."""
+def make_passable(folder: Path, *, soon_deleted: bool = False) -> None:
+    """A folder that every user can pass and nobody else list.
+
+    It lies apart from its neighbours. Where what is made in it is `soon_deleted`, each of that
+    lies apart as well: a search of the whole disk, six times as dear as a place beside the others.
+    """
     if not folder.exists():
-        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        kernel.spread_folders(folder.parent)
+        folder.mkdir(mode=0o711, exist_ok=True)
         folder.chmod(0o711)
-        kernel.spread_folders(folder)
+        if soon_deleted:
+            kernel.spread_folders(folder)
 
 
 def take_back(*folders: Path) -> None:

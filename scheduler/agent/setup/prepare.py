@@ -244,7 +244,7 @@ def _disconnect_grace_s(launch: Launch, options: Options) -> float:
 def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
     """The attempt's own folder, still the agent's, with those inside that are the job's."""
     root = attempt_folder(work, assignment.fence, assignment.rank)
-    make_passable(root.parent)
+    make_passable(root.parent, soon_deleted=True)
     # Everything inside belongs to the job's user; the folder around it keeps others out.
     root.mkdir(mode=0o700)
     for name in ("work", "scratch"):
