@@ -14,6 +14,7 @@ from accounts.models import Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
 from scheduler.models import Budget, BudgetAlert, Threshold
 from scheduler.money import from_steps
+from scheduler.selectors.sharing.figures import printed_of
 from scheduler.selectors.sharing.limits import budgets_of
 from scheduler.selectors.sharing.reckoning import (
     Foresight,
@@ -27,7 +28,7 @@ from scheduler.selectors.sharing.reckoning import (
     with_holds,
     with_true_ups,
 )
-from scheduler.states import hour_places, hours_words, is_endless
+from scheduler.states import hours_words, is_endless
 
 _S_PER_HOUR = 3600
 _MUCH = 100
@@ -69,14 +70,13 @@ class BudgetView:
 
     @property
     def _figures(self) -> dict[str, int]:
-        """Limit, used, kept, what is left or beyond it, and where it leads, in its own measure."""
+        """Limit, used, kept, what is left, and where it leads, in its own measure."""
         return {
             "limit": self.budget.limit,
             "used": self.standing.used,
             "kept": self.standing.kept,
             "waiting": self.standing.waiting,
             "left": self.left,
-            "over": max(0, self.standing.used + self.standing.kept - self.budget.limit),
             "carried": self.budget.carried,
             "granted": self.budget.granted,
             "low": self.foresight.low if self.foresight else 0,
@@ -90,25 +90,29 @@ class BudgetView:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The same as people read them: amounts with cents, hours with as many decimals as the
-        smallest of them takes, two at most, and from a hundred on what is only expected without
-        any."""
-        figures = self._figures
+        """The same as people read them, and `over` in words: amounts with cents, hours with as many
+        decimals as `printed_of` says, and from a hundred on what is only expected without any."""
+        figures, printed = self._figures, printed_of(self.budget, self.standing)
         if self.budget.is_money:
-            found = {name: f"{from_steps(figure):,.2f}" for name, figure in figures.items()}
+            found = {name: printed.text(printed.units(each)) for name, each in figures.items()}
         else:
-            # Beside a limit of whole hours three would read as thousands.
-            places = min(2, hour_places(figures[name] for name in ("limit", "used", "kept")))
-            found = {name: hours_words(figure, places) for name, figure in figures.items()}
+            found = {name: hours_words(each, printed.places) for name, each in figures.items()}
+        # What is expected at most is that and what is committed, as they stand beside it.
+        found["high"] = printed.text(sum(printed.units(figures[each]) for each in ("low", "kept")))
         for name in ("low", "high"):
             if (expected := self.amount(figures[name])) >= _MUCH:
                 found[name] = f"{expected:,.0f}"
-        return found
+        return found | {"over": printed.over_words(self.standing)}
 
     @property
     def used_percent(self) -> int:
         """Of the limit, rounded down; may be more than 100."""
         return self.standing.used * 100 // self.budget.limit if self.budget.limit else 100
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of it already."""
+        return self.standing.used >= self.budget.limit
 
     @property
     def left(self) -> int:
