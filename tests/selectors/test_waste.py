@@ -196,7 +196,7 @@ def test_idle_time_of_what_was_charged_nothing_yet_has_no_price_and_no_false_zer
     read_every_minute(attempt, [0] * 60)
     (row,), sheet = opened(alice, "use-and-waste", now_s=int(at(1800).timestamp()))
     assert (row["idle_gpu_seconds"], row["amount"], row["idle_amount"]) == (1800, 0, None)
-    assert "nothing of that time was priced yet" in sheet.remarks[-1]
+    assert "not priced before its hour is over" in sheet.remarks[-1]
     assert all(check.holds for check in sheet.checks), sheet.checks
     part = Part("", "", at(0).date(), at(0).date(), dict(sheet.totals), unpriced={"idle_amount"})
     _print(report_named("use-and-waste"), [part], "EUR")
@@ -206,7 +206,7 @@ def test_idle_time_of_what_was_charged_nothing_yet_has_no_price_and_no_false_zer
     accrue_usage(now=at(3601))
     (row,), sheet = opened(alice, "use-and-waste", now_s=int(at(3601).timestamp()))
     assert row["idle_amount"] > Decimal("3.59")
-    assert not any("priced yet" in remark for remark in sheet.remarks)
+    assert not any("not priced" in remark for remark in sheet.remarks)
     assert part.figure("idle_amount") is None
     part.sums["idle_amount"] = row["idle_amount"]
     assert part.figure("idle_amount") == row["idle_amount"]

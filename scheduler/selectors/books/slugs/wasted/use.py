@@ -80,8 +80,8 @@ _ADDS = (
 )
 _Totals = Mapping[str, int | Decimal]
 _NOT_PRICED = (
-    "Where For idle or For reserved idle is empty, nothing of that time was priced yet: what runs "
-    "is priced by whole hours, what was reserved with the close."
+    " Idle time of what runs is not priced before its hour is over, reserved time not before the "
+    "close: where nothing of it is, no amount stands for it."
 )
 PLACES = {column.name: place for place, column in enumerate(_USE)}
 
@@ -207,8 +207,7 @@ def _open_remarks(span: Span, closed: frozenset[str], rows: list[Cells]) -> tupl
     return (
         f"{which} {are} not closed: what days cost there is what was charged so far, by whole "
         "hours while a job runs. The close of a month prices it for good, and adds shares and what "
-        "was reserved.",
-        *((_NOT_PRICED,) if has_empty else ()),
+        f"was reserved.{_NOT_PRICED if has_empty else ''}",
     )
 
 
