@@ -14,8 +14,7 @@ from scheduler.models import Budget
 from scheduler.money import STEPS
 from scheduler.selectors.sharing.bars import budget_bars
 from scheduler.selectors.sharing.board import team_board
-from scheduler.selectors.sharing.budgets import BudgetView, budget_views
-from scheduler.selectors.sharing.figures import printed_of
+from scheduler.selectors.sharing.budgets import BudgetView, budget_views, printed_of
 from scheduler.selectors.sharing.reckoning import Foresight, Standing
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from tests import scenes

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from accounts.models import User
 from scheduler.models import Budget, Quota
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
-from scheduler.selectors.sharing.figures import printed_of
+from scheduler.selectors.sharing.budgets import printed_of
 from scheduler.selectors.sharing.limits import owner_path
 from scheduler.selectors.sharing.reckoning import figure_of, with_standings
 
