@@ -97,7 +97,7 @@ def rounded(value: Fraction) -> int:
 def places_that_add_up(gpu_seconds: Iterable[int | Decimal | None], places: int) -> int:
     """The decimals of GPU-hours that are added up: so many or, where the smallest of them would be
     rounded down to nothing, as many as it needs."""
-    found = [abs(each) for each in gpu_seconds if each]
+    found = [abs(Decimal(each)) for each in gpu_seconds if each]
     while found and places < _MOST_PLACES and min(found) * 10**places < _HOUR_S:
         places += 1
     return places
