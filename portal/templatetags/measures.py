@@ -54,6 +54,12 @@ def money(amount: object, currency: str) -> str:
     return NOTHING if number is None else f"{_rounded(number, _CENT)} {currency}"
 
 
+def less(amount: Decimal, other: Decimal) -> str:
+    """`{{ charged|less:cost }}`: the difference of two amounts as they are printed, to the cent."""
+    left, right = (each.quantize(_CENT, ROUND_HALF_UP) for each in (amount, other))
+    return f"{left - right + 0:,f}".replace("-", "−")
+
+
 def _rounded(number: Decimal, step: Decimal) -> str:
     """To `step`, halves away from zero; what would vanish to its first two digits: −0.0034."""
     rounded = number.quantize(step, ROUND_HALF_UP)

@@ -44,6 +44,7 @@ for _filter in (
     measures.mib,
     measures.size_bytes,
     measures.percent,
+    measures.less,
     moments.day,
     words,
     in_words,

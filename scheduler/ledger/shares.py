@@ -7,16 +7,21 @@ same rule serves credits. Nothing is lost, nothing depends on the order of the i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
+from fractions import Fraction
+from itertools import cycle, islice
+from math import floor
 
 from scheduler.ledger.exact import EXACT
 from scheduler.ledger.findings import Finding, Trouble
 
 UNASSIGNED = "unassigned"
 RATIO_PLACES = 12
+# A second has digits in four decimals of an hour.
+_MOST_PLACES, _HOUR_S = 4, 3600
 _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 
 
@@ -66,6 +71,36 @@ def largest_remainder(pool: int, weights: Mapping[str, int]) -> dict[str, int]:
     for _, name in rests[: pool - sum(parts.values())]:
         parts[name] += 1
     return parts
+
+
+def rounded_to(target: int, parts: Sequence[Fraction]) -> list[int]:
+    """Parts as whole numbers that add up to `target`, so that a row adds up as it is printed.
+
+    Each is the one below it or the next, by largest remainder, where `target` is their sum, rounded
+    either way; what is nothing stays nothing. Ties go to the first.
+    """
+    found = [floor(part) for part in parts]
+    order = [place for place, part in enumerate(parts) if part]
+    order.sort(key=lambda place: found[place] - parts[place])
+    missing = target - sum(found)
+    step, places = (1, order) if missing > 0 else (-1, order[::-1])
+    for place in islice(cycle(places), abs(missing)):
+        found[place] += step
+    return found
+
+
+def rounded(value: Fraction) -> int:
+    """The nearest whole number, halves away from zero."""
+    return floor(value + Fraction(1, 2)) if value >= 0 else -floor(Fraction(1, 2) - value)
+
+
+def places_that_add_up(gpu_seconds: Iterable[int | Decimal | None], places: int) -> int:
+    """The decimals of GPU-hours that are added up: so many or, where the smallest of them would be
+    rounded down to nothing, as many as it needs."""
+    found = [abs(Decimal(each)) for each in gpu_seconds if each]
+    while found and places < _MOST_PLACES and min(found) * 10**places < _HOUR_S:
+        places += 1
+    return places
 
 
 def share_out(

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEvent
-from scheduler.models import OutboundMail, Pool, QuotaRequest
+from scheduler.models import Budget, OutboundMail, Pool, QuotaRequest
 from scheduler.services.sharing.limits import set_quota
 from tests import requesting
 from tests.api.conftest import problem_of
@@ -187,3 +187,15 @@ def test_a_budget_in_money_is_for_who_may_see_what_it_costs(
     assert "vision/digits" in (page := client.get("/teams/vision/quota/").content.decode())
     client.force_login(lead)
     assert client.get("/teams/vision/quota/").content.decode().count("EUR") > page.count("EUR")
+
+
+def test_what_is_used_of_a_budget_and_how_much_of_it_is_over(
+    cluster, program, operator, lead, team
+):
+    call = program(operator)
+    sent = {"owner": team.slug, "gpu_hours": 1, "enforcement": "warn", **PERIOD}
+    fresh = call.post("/rules/budgets/", sent).json()
+    assert (fresh["used_s"], fresh["over_s"], fresh["used"], fresh["over"]) == (0, 0, None, None)
+    Budget.objects.update(spent_s=5_400)
+    (one,) = program(lead).get("/rules/budgets/").json()["items"]
+    assert (one["used_s"], one["over_s"], one["used_percent"]) == (5_400, 1_800, 150)

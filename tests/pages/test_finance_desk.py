@@ -184,6 +184,13 @@ class TestPrices:
         assert as_(second).post(f"/finance/prices/{rate.pk}/decline/").status_code == 409
         assert "approved by" in said(as_(second).get("/finance/prices/"))
 
+    def test_the_boxes_for_ends_have_a_label_that_everybody_can_read(self, as_, root):
+        """The head of their column; the cluster has a price in force."""
+        build_cluster(root)
+        page = said(as_(root).get("/finance/prices/"))
+        assert 'id="ends-of-list">Ends (UTC), empty: now</th>' in page
+        assert 'autocomplete="off" aria-labelledby="ends-of-list">' in page
+
     @pytest.mark.parametrize(("wrong", "words"), BAD_PRICES)
     def test_bad_prices_are_refused_beside_the_field(self, as_, root, wrong, words):
         reply = as_(root).post("/finance/prices/", {"price_per_gpu_hour": "2", **wrong})

@@ -6,12 +6,16 @@ from decimal import Decimal
 
 import pytest
 
+from accounts.models import Rate
+from portal.pages.using.waste import Part, _print
 from scheduler.models import DeviceHour, DeviceSample
 from scheduler.models.telemetry import UNKNOWN_USE
+from scheduler.selectors.books.catalogue import report_named
 from scheduler.selectors.books.slugs.wasted.use import _unread_remarks
 from scheduler.selectors.machines.measured import measured_means
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.telemetry import ingest_samples, prune_telemetry
+from scheduler.services.usage import accrue_usage
 from scheduler.wire import messages, readings
 from scheduler.wire.codec import decode, encode
 from tests import scenes
@@ -180,6 +184,43 @@ def test_what_is_not_measured_is_neither_at_work_nor_idle(root, alice, project):
     assert [row[f"{name}_gpu_seconds"] for name in figures] == [3660, 0, 0, 3600, 60]
     assert row["idle_amount"] == 0
     assert row["used_amount"] == row["amount"] == Decimal("3.66")
+
+
+def test_idle_time_of_what_was_charged_nothing_yet_has_no_price_and_no_false_zero(
+    root, alice, project
+):
+    """Half an hour idle, and the first hour is charged when it is over."""
+    node = scenes.build_cluster(root, nodes=1, gpus=1).node(1)
+    attempt = start(submit(alice, project), node, now=at(0))
+    sync(node, running(attempt), now=at(0))
+    read_every_minute(attempt, [0] * 60)
+    (row,), sheet = opened(alice, "use-and-waste", now_s=int(at(1800).timestamp()))
+    assert (row["idle_gpu_seconds"], row["amount"], row["idle_amount"]) == (1800, 0, None)
+    assert "not priced before its hour is over" in sheet.remarks[-1]
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    part = Part("", "", at(0).date(), at(0).date(), dict(sheet.totals), unpriced={"idle_amount"})
+    _print(report_named("use-and-waste"), [part], "EUR")
+    assert part.texts["idle_amount"] == "not priced yet" and part.texts["amount"] == "0.00 EUR"
+    assert part.texts["idle_gpu_seconds"] == part.texts["held_gpu_seconds"] == "0.50"
+    # Once an hour is charged, its idle part is.
+    accrue_usage(now=at(3601))
+    (row,), sheet = opened(alice, "use-and-waste", now_s=int(at(3601).timestamp()))
+    assert row["idle_amount"] > Decimal("3.59")
+    assert not any("not priced" in remark for remark in sheet.remarks)
+    assert part.figure("idle_amount") is None
+    part.sums["idle_amount"] = row["idle_amount"]
+    assert part.figure("idle_amount") == row["idle_amount"]
+
+
+def test_idle_time_at_a_price_of_nothing_costs_nothing(root, alice, project):
+    node = scenes.build_cluster(root, nodes=1, gpus=1).node(1)
+    Rate.objects.update(price_per_gpu_hour=0)
+    attempt = start(submit(alice, project), node, now=at(0))
+    sync(node, running(attempt), now=at(0))
+    read_every_minute(attempt, [0] * 60)
+    sync(node, ended(attempt), now=at(3600))
+    (row,), _ = opened(alice, "use-and-waste", now_s=int(at(3601).timestamp()))
+    assert (row["idle_gpu_seconds"], row["idle_amount"]) == (3600, 0)
 
 
 @pytest.mark.parametrize(("unread", "told"), [(4, ()), (90, ("90 %",))])

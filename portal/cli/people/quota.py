@@ -70,15 +70,14 @@ def _quota_cells(one: dict[str, Any]) -> list[object]:
 
 def _budget_cells(one: dict[str, Any]) -> list[object]:
     if one["amount"] is None:
-        limit, committed, waiting, spent = (
-            f"{hours_words(one[name])} h"
-            for name in ("gpu_seconds", "committed_s", "waiting_s", "spent_s")
-        )
+        names = ("gpu_seconds", "committed_s", "waiting_s", "spent_s", "over_s")
+        limit, committed, waiting, spent, over = (f"{hours_words(one[name])} h" for name in names)
     else:
-        limit, committed, waiting, spent = (
-            f"{Decimal(one[name]):.2f} {one['currency']}"
-            for name in ("amount", "committed", "waiting", "spent")
+        names = ("amount", "committed", "waiting", "spent", "over")
+        limit, committed, waiting, spent, over = (
+            f"{Decimal(one[name]):,.2f} {one['currency']}" for name in names
         )
+    is_over = bool(Decimal(one[names[-1]]))
     if one["commits_at"] == "submit":
         committed += f" ({waiting} waits)"
     return [
@@ -87,7 +86,7 @@ def _budget_cells(one: dict[str, Any]) -> list[object]:
         limit,
         committed,
         spent,
-        f"{one['used_percent']} %",
+        f"{one['used_percent']} %, {over} over" if is_over else f"{one['used_percent']} %",
         one["out_on"] or "-",
         one["enforcement"].replace("_", " "),
     ]

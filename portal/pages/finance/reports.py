@@ -17,12 +17,12 @@ from portal.pages.access import page, viewer_of
 from portal.pages.saved.views import REPORT, kept_query, report_query, report_views
 from portal.reports.books import files
 from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
-from portal.reports.books.cells import exact_text, shown
 from portal.reports.books.figures import report_figure
 from portal.reports.books.opened import (
     PAGE_ROWS,
     check_words,
     decimals_of,
+    foot_of,
     page_columns,
     page_of,
     shown_rows,
@@ -36,7 +36,7 @@ from scheduler.selectors.books.catalogue import (
     report_named,
     reports_for,
 )
-from scheduler.selectors.books.frame import Ask, Report, Sheet, sum_under
+from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.books.overview import (
     books_overview,
@@ -155,15 +155,10 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
     rows, following = page_of(sheet, wish.after)
     columns, left_out, details = page_columns(found, sheet, is_all=wish.has_details)
     decimals = decimals_of(found, columns, rows, sheet.totals)
-    sums = [(column, sum_under(column, sheet.totals)) for column in columns]
-    foot = [
-        (c, "" if it is None else shown(c, it, decimals.get(c.name)), exact_text(it))
-        for c, it in sums
-    ]
     return {
         "columns": [(column, _sort_of(found, wish.ask, column.name)) for column in columns],
         "rows": list(shown_rows(found, columns, wish.ask, rows, decimals)),
-        "foot": foot if sheet.totals else (),
+        "foot": foot_of(found, columns, sheet.totals, decimals) if sheet.totals else (),
         "left_out": left_out,
         "details": details,
         "has_details": wish.has_details,

@@ -17,8 +17,9 @@ from portal.pages.listing.leaves import leaf_of
 from scheduler.money import from_steps
 from scheduler.selectors.idling.teams import reclaimed_in
 from scheduler.selectors.sharing.board import BurnDown, team_board
+from scheduler.selectors.sharing.budgets import printed_of
 from scheduler.selectors.sharing.reckoning import foreseen_until
-from scheduler.states import LIVE_JOB_STATES, JobState, hour_places, is_endless
+from scheduler.states import LIVE_JOB_STATES, JobState, is_endless
 
 WIDTH, HEIGHT = 600, 120
 # What lies farther back or ahead is not drawn.
@@ -30,7 +31,7 @@ _S_PER_HOUR = 3600
 class Drawn:
     """A burn-down as lines in a box of WIDTH x HEIGHT, and its figures in hours or money.
 
-    `over`: what is used and committed beyond the limit, 0 for nothing.
+    `over`: in words, what is used beyond the limit; empty for nothing.
     """
 
     of: BurnDown
@@ -41,7 +42,7 @@ class Drawn:
     now_x: str
     limit: Decimal
     left: Decimal
-    over: Decimal
+    over: str
     is_endless: bool
     at_end: Decimal
     unit: str
@@ -84,7 +85,7 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
     def at(day: date) -> datetime:
         return datetime(day.year, day.month, day.day, tzinfo=now.tzinfo) + timedelta(days=1)
 
-    budget, ahead = one.budget, one.foresight
+    budget, ahead, printed = one.budget, one.foresight, printed_of(one.budget, one.standing)
     begin = max(budget.valid_from, now - _FARTHEST)
     foreseen = foreseen_until(budget, now)
     out_at = at(ahead.out_on) if ahead.out_on else now
@@ -112,11 +113,11 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
         now_x=f"{x(now):.1f}",
         limit=_amount(one, budget.limit),
         left=_amount(one, max(0, left)),
-        over=_amount(one, max(0, one.standing.used + one.standing.kept - budget.limit)),
+        over=printed.over_words(one.standing),
         is_endless=is_endless(budget.valid_until, budget.valid_from),
         at_end=_amount(one, max(0, at_end)),
         unit=budget.currency if budget.is_money else "GPU-hours",
-        places="2g" if budget.is_money else f"{hour_places([left, budget.limit])}g",
+        places=f"{printed.places}g",
         rows=tuple((day, _amount(one, rest)) for day, rest in one.left[-14:]),
     )
 

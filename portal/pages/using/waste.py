@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -23,12 +23,15 @@ from portal.forms.filters import Period, parse_period, unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.using.times import SPANS, days_of, words_of
+from portal.reports.books.cells import is_hours, shown
 from portal.reports.books.opened import check_words
+from portal.reports.books.printed import printed
 from portal.reports.streams import StreamedFile, csv_file
 from scheduler.conf import load_conf
 from scheduler.ledger.exact import EXACT
+from scheduler.ledger.shares import places_that_add_up
 from scheduler.selectors.books.catalogue import open_report, report_named
-from scheduler.selectors.books.frame import Ask, Report, Sheet
+from scheduler.selectors.books.frame import Ask, Form, Report, Sheet
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.states import hour_places
@@ -42,7 +45,8 @@ _SO_FAR = "so far"
 
 @dataclass(slots=True)
 class Part:
-    """A week, day or month: `sums` by the column's name. `is_cut`: not all of its days are in."""
+    """A week, day or month: `sums` by the column's name, `texts` as the page prints them. `is_cut`:
+    not all of its days are in; `unpriced`: the amounts of which something was not priced yet."""
 
     key: str
     words: str
@@ -51,6 +55,13 @@ class Part:
     sums: dict[str, int | Decimal]
     is_final: bool = True
     is_cut: bool = False
+    unpriced: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def figure(self, name: str) -> int | Decimal | None:
+        """Its sum; None, which is no 0, where nothing of it was priced yet."""
+        found = self.sums.get(name, 0)
+        return None if name in self.unpriced and not found else found
 
 
 @page("GET")
@@ -70,26 +81,23 @@ def waste_overview(request: HttpRequest) -> HttpResponseBase:
         problems.append("format: choose html or csv.")
     report, sheet = _opened(viewer, _ask(period, scope, now), problems)
     parts = list(_parts(report, sheet, by, period))
+    currency = sheet.currency or load_conf().currency
+    whole = _whole(sheet, parts, period)
+    _print(report, [*parts, whole], currency)
     if request.GET.get("format") == "csv" and not problems:
         limits.count(limits.EXPORT, viewer.pk)
         asked = {"by": by, "first": period.first, "last": period.last}
         record(viewer, "export.waste", Subject("export", "", "use and waste as CSV"), after=asked)
-        return _csv(report, parts, by, period, sheet.currency)
+        return _csv(report, [*parts, whole], by, period, sheet.currency)
     context = {
         "parts": parts[::-1],
         "totals": sheet.totals,
-        "places": hour_places(
-            figure
-            for sums in (sheet.totals, *(part.sums for part in parts))
-            for name, figure in sums.items()
-            if name.endswith("gpu_seconds")
-        ),
+        "total_texts": whole.texts,
         "most": max((part.sums["held_gpu_seconds"] for part in parts), default=0),
         "by": by,
         "by_word": SPANS[by],
         "spans": SPANS,
         "period": period,
-        "currency": sheet.currency or load_conf().currency,
         "what_is_idle": next(iter(sheet.remarks), ""),
         "remarks": sheet.remarks[1:],
         "checks": [(check.holds, check_words(check, report.columns)) for check in sheet.checks],
@@ -154,6 +162,8 @@ def _parts(report: Report, sheet: Sheet, by: str, period: Period) -> Iterator[Pa
         part.is_final &= cells["stands"] != _SO_FAR
         for place in summed:
             part.sums[names[place]] = _added(part.sums[names[place]], row.cells[place])
+            if row.cells[place] is None:
+                part.unpriced.add(names[place])
     return iter(sorted(found.values(), key=lambda part: part.first))
 
 
@@ -161,6 +171,30 @@ def _added(so_far: int | Decimal, cell: object) -> int | Decimal:
     if isinstance(cell, Decimal):
         return EXACT.add(Decimal(so_far), cell)
     return so_far + cell if isinstance(cell, int) else so_far
+
+
+def _whole(sheet: Sheet, parts: Sequence[Part], period: Period) -> Part:
+    unpriced = {name for part in parts for name in part.unpriced}
+    sums = dict(sheet.totals)
+    return Part("total", "", period.first, period.last, sums, unpriced=unpriced)
+
+
+def _print(report: Report, parts: Sequence[Part], currency: str) -> None:
+    """Sets their texts: hours with one number of decimals, amounts with their currency, and parts
+    that add up to their whole as they stand there."""
+    hours = [column.name for column in report.columns if is_hours(column)]
+    seconds = [part.sums.get(name) for part in parts for name in hours]
+    decimals = dict.fromkeys(hours, places_that_add_up(seconds, hour_places(seconds)))
+    for part in parts:
+        texts = printed(report, part.sums, decimals)
+        for column in report.columns:
+            if column.name not in part.sums:
+                continue
+            cell = part.figure(column.name)
+            text = texts.get(column.name) or shown(column, cell, decimals.get(column.name))
+            if column.form is Form.AMOUNT:
+                text = "not priced yet" if cell is None else f"{text} {currency}"
+            part.texts[column.name] = text
 
 
 def _whose(viewer: User) -> str:
@@ -187,21 +221,10 @@ def _csv(
     names = [column.name for column in report.columns if column.is_summed]
 
     def lines() -> Iterator[list[Any]]:
-        totals = dict.fromkeys(names, 0) | _summed(parts, names)
         for part in parts:
-            stands = "final" if part.is_final else _SO_FAR
+            stands = "" if part is parts[-1] else "final" if part.is_final else _SO_FAR
             days = (part.first.isoformat(), part.last.isoformat())
-            yield [part.key, *days, *(part.sums[name] for name in names), stands, currency]
-        days = (period.first.isoformat(), period.last.isoformat())
-        yield ["total", *days, *(totals[name] for name in names), "", currency]
+            yield [part.key, *days, *map(part.figure, names), stands, currency]
 
     header = [by, "first_day", "last_day", *names, "cost_is", "currency"]
     return csv_file(header, lines(), name=f"waste-by-{by}-{period.first}-{period.last}.csv")
-
-
-def _summed(parts: Sequence[Part], names: Sequence[str]) -> dict[str, int | Decimal]:
-    totals: dict[str, int | Decimal] = {}
-    for part in parts:
-        for name in names:
-            totals[name] = _added(totals.get(name, 0), part.sums[name])
-    return totals

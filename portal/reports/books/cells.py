@@ -65,19 +65,26 @@ def seconds_of(cell: Cell) -> int | Decimal | None:
 
 def shown(column: Column, cell: Cell, places: int | None = None) -> str:
     """As a page shows it, `_plain`; what is over says so by its sign."""
-    text = _plain(column, cell, places)
+    return over_sign(column, cell) + _plain(column, cell, places)
+
+
+def over_sign(column: Column, cell: Cell) -> str:
+    """`+` before a figure that is over, where a column says what is over or under."""
     is_over = column.name in _OVER_OR_UNDER and isinstance(cell, int | Decimal) and cell > 0
-    return f"+{text}" if is_over else text
+    return "+" if is_over else ""
 
 
 def _plain(column: Column, cell: Cell, places: int | None = None) -> str:
     """As a page shows it: amounts to two places, seconds as hours of so many places, days and
-    moments in words, moments in UTC. `places` of a column of amounts: of those of a few cents."""
+    moments in words, moments in UTC. `places` of a column of amounts: of those of a few cents, and
+    of exact ones of all."""
     if cell is None or cell == "":
         return "—"
     if is_hours(column):
         return measures.gpu_hours(seconds_of(cell), places)
     if isinstance(cell, Decimal):
+        if column.is_exact:
+            return all_digits(cell, places or 0)
         if column.form is Form.PRICE and column.name not in _MEANS:
             return price_text(cell)
         return two_places(cell, places) + (" %" if column.form is Form.PERCENT else "")
@@ -117,11 +124,28 @@ def short_text(name: str, text: str) -> str:
 def two_places(amount: Decimal, places: int | None = None) -> str:
     """Two decimals; less than half a cent with its sign and first two digits. With `places`, as a
     column has them in which there are such, a few cents have so many as well."""
-    if places is not None and amount and abs(amount) < _FEW_CENTS:
+    if places is not None and is_few_cents(amount):
         rounded = amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
         if rounded:
             return f"{rounded:,f}".replace("-", "−")
     return measures.money(amount, "").strip()
+
+
+def all_digits(amount: Decimal, places: int = 0) -> str:
+    """In full, with two decimals at least, or so many where a column has more."""
+    own = len(shortest(amount).partition(".")[2])
+    return f"{amount:,.{max(2, own, places)}f}".replace("-", "−")
+
+
+def exact_places(cells: Iterable[Cell]) -> int:
+    """The decimals of a column of exact amounts: those of its longest."""
+    found = (shortest(cell).partition(".")[2] for cell in cells if isinstance(cell, Decimal))
+    return max(map(len, found), default=0)
+
+
+def is_few_cents(cell: Cell) -> bool:
+    """Whether an amount is something, and less than so many cents."""
+    return isinstance(cell, Decimal) and 0 < abs(cell) < _FEW_CENTS
 
 
 def is_small(cell: Cell) -> bool:

@@ -11,15 +11,28 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from portal.reports.books.cells import (
+    all_digits,
     amount_places,
+    exact_places,
     exact_text,
     is_hours,
     seconds_of,
     shown,
     two_places,
 )
+from portal.reports.books.printed import places_of_hours, printed
 from portal.templatetags.measures import gpu_hours
-from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Form, Report, Row, Sheet
+from scheduler.selectors.books.frame import (
+    Ask,
+    Cell,
+    Check,
+    Column,
+    Form,
+    Report,
+    Row,
+    Sheet,
+    sum_under,
+)
 from scheduler.states import hour_places
 
 PAGE_ROWS = 100
@@ -84,17 +97,23 @@ def _led(columns: list[Column]) -> list[Column]:
 def decimals_of(
     report: Report, columns: Iterable[Column], rows: Sequence[Row], totals: Mapping[str, Cell]
 ) -> dict[str, int]:
-    """The decimals of each column of hours, and of small amounts of one of amounts: the same in all
-    its rows and in its sum."""
+    """The decimals of each column of hours, of exact amounts, and of the small ones of amounts: the
+    same in all its rows and in its sum; of hours that are added up, in all their columns."""
     places = {column.name: place for place, column in enumerate(report.columns)}
     found = {}
     for column in columns:
         cells = [totals.get(column.name), *(row.cells[places[column.name]] for row in rows)]
         if is_hours(column):
             found[column.name] = hour_places(seconds_of(cell) for cell in cells)
+        elif column.is_exact:
+            found[column.name] = exact_places(cells)
         elif column.form is Form.AMOUNT and (small := amount_places(cells)):
             found[column.name] = small
-    return found
+    return found | places_of_hours(report, [totals, *(_named(report, row) for row in rows)])
+
+
+def _named(report: Report, row: Row) -> dict[str, Cell]:
+    return {column.name: cell for column, cell in zip(report.columns, row.cells, strict=True)}
 
 
 def shown_rows(
@@ -108,15 +127,33 @@ def shown_rows(
     places = {column.name: place for place, column in enumerate(report.columns)}
     visible = [(places[column.name], column) for column in columns]
     for row in rows:
+        texts = printed(report, _named(report, row), decimals)
         yield [
             ShownCell(
                 column,
-                shown(column, row.cells[place], decimals.get(column.name)),
+                texts.get(column.name)
+                or shown(column, row.cells[place], decimals.get(column.name)),
                 exact_text(row.cells[place]),
                 _link(column, ask, row, places),
             )
             for place, column in visible
         ]
+
+
+def foot_of(
+    report: Report,
+    columns: Iterable[Column],
+    totals: Mapping[str, Cell],
+    decimals: Mapping[str, int],
+) -> list[tuple[Column, str, str]]:
+    """What stands below these columns, as it is read and exact; empty texts where nothing does."""
+    texts = printed(report, totals, decimals)
+    found = []
+    for column in columns:
+        cell = sum_under(column, totals)
+        text = "" if cell is None else shown(column, cell, decimals.get(column.name))
+        found.append((column, texts.get(column.name, text), exact_text(cell)))
+    return found
 
 
 def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
@@ -158,7 +195,7 @@ def check_words(check: Check, columns: Iterable[Column] = ()) -> str:
     if unit == _SECONDS:
         unit = "GPU-hours" if any(map(is_hours, columns)) else "GPU-seconds"
         words = words.replace("GPU-seconds", unit)
-    left, right = (_figure(each, unit) for each in (check.left, check.right))
+    left, right = (_figure(each, unit, check.is_exact) for each in (check.left, check.right))
     if check.holds:
         return f"{words}: {left}" if check.left == check.right else f"{words}: {left} of {right}"
     # What is wrong may be a second: to the last digit.
@@ -167,9 +204,11 @@ def check_words(check: Check, columns: Iterable[Column] = ()) -> str:
     return f"{words}: NO, {left} against {right} {unit}"
 
 
-def _figure(value: object, unit: str) -> str:
+def _figure(value: object, unit: str, is_exact: bool) -> str:
     if unit == "GPU-hours":
         return f"{gpu_hours(value)} {unit}"
     if isinstance(value, int):
         return f"{value:,} {unit}".strip()
-    return f"{two_places(value)} {unit}".strip() if isinstance(value, Decimal) else str(value)
+    if not isinstance(value, Decimal):
+        return str(value)
+    return f"{all_digits(value) if is_exact else two_places(value)} {unit}".strip()

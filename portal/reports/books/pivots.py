@@ -197,7 +197,13 @@ def _part(report: Report, column: Column, value: str | None, across: int) -> Col
     title = short_text(report.columns[across].name, value) or "none"
     if column.form is Form.SECONDS:
         title = f"{title} h"
-    return Column(f"{column.name}:{value or 'none'}", title, column.form, is_summed=True)
+    return Column(
+        f"{column.name}:{value or 'none'}",
+        title,
+        column.form,
+        is_summed=True,
+        is_exact=column.is_exact,
+    )
 
 
 def _added(left: Cell, right: Cell) -> Cell:

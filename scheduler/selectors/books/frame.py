@@ -8,7 +8,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Flag, StrEnum, auto
 
-from scheduler.ledger.exact import EXACT, ZERO
+from scheduler.ledger.exact import total
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.scope import Scope
 from scheduler.states import day_words
 
@@ -53,8 +54,8 @@ class Column:
 
     `is_job` and `is_statement` columns hold numbers of things with a page of their own; `is_lead`:
     a page shows it right after the first words, files where it stands; `is_detail`: a page shows it
-    to who asks for all columns. `share_of`: per cent the first of these columns is of the second,
-    in sums too.
+    to who asks for all columns; `is_exact`: a page shows all digits. `share_of`: per cent the first
+    of these columns is of the second, in sums too.
     """
 
     name: str
@@ -67,17 +68,19 @@ class Column:
     is_statement: bool = False
     is_lead: bool = False
     is_detail: bool = False
+    is_exact: bool = False
     share_of: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Two figures that have to be the same; `unit` is a currency, a unit or nothing."""
+    """Two figures that have to be the same, shown in full if `is_exact`; `unit` may be empty."""
 
     words: str
     left: Decimal | int
     right: Decimal | int
     unit: str = ""
+    is_exact: bool = False
 
     @property
     def holds(self) -> bool:
@@ -213,7 +216,7 @@ class Report:
     `is_streamed` reports may be longer than memory and cannot be sorted. `chart` names the column
     of labels and the one of values of its picture; `stack`: those whose seconds stand one after the
     other in each bar instead. `is_trail` reports are what figures lead to. `folds`: the columns a
-    page takes rows together by, until somebody asks for the rows themselves.
+    page takes rows together by, until somebody asks for the rows themselves. `adds`: its sums.
     """
 
     slug: str
@@ -229,6 +232,7 @@ class Report:
     is_streamed: bool = False
     is_trail: bool = False
     folds: tuple[str, ...] = ()
+    adds: tuple[Adds, ...] = ()
 
     def column(self, name: str) -> Column:
         """The column of this name; raises KeyError."""
@@ -258,11 +262,7 @@ def totals_of(columns: Sequence[Column], rows: Sequence[Cells]) -> dict[str, int
             continue
         cells = [row[place] for row in rows if row[place] is not None]
         if column.form in DECIMALS:
-            amount = ZERO
-            for cell in cells:
-                assert isinstance(cell, Decimal)
-                amount = EXACT.add(amount, cell)
-            found[column.name] = amount
+            found[column.name] = total(cell for cell in cells if isinstance(cell, Decimal))
         else:
             found[column.name] = sum(cell for cell in cells if isinstance(cell, int))
     return found

@@ -109,7 +109,13 @@ def paper_of(viewer: User, number: int) -> Paper:
             Check(
                 "projects equal the statement", total(p.billed for p in projects), billed, currency
             ),
-            Check("lines equal the statement, exact", exact or ZERO, statement.exact, currency),
+            Check(
+                "lines equal the statement, exact",
+                exact or ZERO,
+                statement.exact,
+                currency,
+                is_exact=True,
+            ),
         ),
         later=statement.later or 0,
         events=_events(statement.said),

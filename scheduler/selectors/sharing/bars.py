@@ -13,8 +13,9 @@ from django.db.models.functions import Coalesce
 from accounts.models import User
 from scheduler.models import Budget, Quota
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
+from scheduler.selectors.sharing.budgets import printed_of
 from scheduler.selectors.sharing.limits import owner_path
-from scheduler.selectors.sharing.reckoning import with_standings
+from scheduler.selectors.sharing.reckoning import figure_of, with_standings
 
 # One more is read, so that a page can say that there are more.
 MOST_BARS = 6
@@ -45,15 +46,16 @@ class QuotaBar:
 @dataclass(frozen=True, slots=True)
 class BudgetBar:
     """Whole percents of a budget that are used, by what runs as well, and kept for what runs and
-    waits; `is_out`: none is left."""
+    waits; `is_out`: none is left; `over`: by how much it is exceeded, in words."""
 
     owner: str
     team: str
-    unit: str
+    limit: str
     spent: int
     committed: int
     until: datetime
     is_out: bool
+    over: str
 
 
 def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[QuotaBar]:
@@ -90,11 +92,12 @@ def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> S
         BudgetBar(
             owner=owner_path(budget),
             team=owner_path(budget).partition("/")[0],
-            unit=budget.currency if budget.is_money else "GPU-hours",
+            limit=figure_of(budget, budget.limit),
             spent=_percent(standing.used, budget.limit),
             committed=_percent(standing.kept, budget.limit),
             until=budget.valid_until,
             is_out=standing.used >= budget.limit,
+            over=printed_of(budget, standing).over_words(standing),
         )
         for budget, standing in with_standings(first, now=now)
     ]
@@ -111,4 +114,4 @@ def _of_teams(viewer: User, within: Scope) -> Q:
 
 
 def _percent(part: int, whole: int) -> int:
-    return min(100, part * 100 // whole) if whole else 100
+    return part * 100 // whole if whole else 100

@@ -6,14 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from django.db.models import OuterRef, Q, QuerySet
 
 from accounts.models import Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
+from scheduler.ledger.shares import rounded
 from scheduler.models import Budget, BudgetAlert, Threshold
-from scheduler.money import from_steps
+from scheduler.money import STEPS, from_steps
 from scheduler.selectors.sharing.limits import budgets_of
 from scheduler.selectors.sharing.reckoning import (
     Foresight,
@@ -33,6 +35,59 @@ _S_PER_HOUR = 3600
 _MUCH = 100
 # Of more budgets in force than this the last ones are shown without a forecast: it adds up entries.
 MOST_FORESEEN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A budget's figures in units of the last digit that is printed of them: what is beyond the
+    limit is the difference of what stands beside it.
+
+    `places`: decimals; two where it is money.
+    """
+
+    budget: Budget
+    places: int
+
+    @property
+    def unit(self) -> str:
+        """GPU-hours, or its currency."""
+        return self.budget.currency if self.budget.is_money else "GPU-hours"
+
+    def units(self, figure: int) -> int:
+        """A figure in the budget's measure, halves away from zero."""
+        size = STEPS if self.budget.is_money else _S_PER_HOUR
+        return rounded(Fraction(figure * 10**self.places, size))
+
+    def beyond(self, *figures: int) -> int:
+        """How far these figures together are beyond the limit, in units; 0 for not."""
+        return max(0, sum(map(self.units, figures)) - self.units(self.budget.limit))
+
+    def text(self, units: int) -> str:
+        """Units as people read them."""
+        return f"{Decimal(units).scaleb(-self.places):,.{self.places}f}"
+
+    def over_words(self, standing: Standing) -> str:
+        """`0.67 EUR over, 3.90 with what is committed`, or the one that is; empty where neither is.
+
+        Over is what is used, as `% used` and alerts go by it; the worst case is said as such.
+        """
+        over, worst = self.beyond(standing.used), self.beyond(standing.used, standing.kept)
+        if not worst:
+            return ""
+        if worst == over:
+            return f"{self.text(over)} {self.unit} over"
+        if not over:
+            return f"{self.text(worst)} {self.unit} over with what is committed"
+        return f"{self.text(over)} {self.unit} over, {self.text(worst)} with what is committed"
+
+
+def printed_of(budget: Budget, standing: Standing) -> Printed:
+    """Money to the cent; hours with as many decimals as the smallest of these figures takes, two at
+    most: beside a limit of whole hours three would read as thousands."""
+    if budget.is_money:
+        return Printed(budget, 2)
+    figures = (budget.limit, standing.used, standing.kept)
+    return Printed(budget, min(2, hour_places(figures)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +124,13 @@ class BudgetView:
 
     @property
     def _figures(self) -> dict[str, int]:
-        """Limit, used, kept, what is left or beyond it, and where it leads, in its own measure."""
+        """Limit, used, kept, what is left, and where it leads, in its own measure."""
         return {
             "limit": self.budget.limit,
             "used": self.standing.used,
             "kept": self.standing.kept,
             "waiting": self.standing.waiting,
             "left": self.left,
-            "over": max(0, self.standing.used + self.standing.kept - self.budget.limit),
             "carried": self.budget.carried,
             "granted": self.budget.granted,
             "low": self.foresight.low if self.foresight else 0,
@@ -90,25 +144,29 @@ class BudgetView:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The same as people read them: amounts with cents, hours with as many decimals as the
-        smallest of them takes, two at most, and from a hundred on what is only expected without
-        any."""
-        figures = self._figures
+        """The same as people read them, and `over` in words: amounts with cents, hours with as many
+        decimals as `printed_of` says, and from a hundred on what is only expected without any."""
+        figures, printed = self._figures, printed_of(self.budget, self.standing)
         if self.budget.is_money:
-            found = {name: f"{from_steps(figure):,.2f}" for name, figure in figures.items()}
+            found = {name: printed.text(printed.units(each)) for name, each in figures.items()}
         else:
-            # Beside a limit of whole hours three would read as thousands.
-            places = min(2, hour_places(figures[name] for name in ("limit", "used", "kept")))
-            found = {name: hours_words(figure, places) for name, figure in figures.items()}
+            found = {name: hours_words(each, printed.places) for name, each in figures.items()}
+        # What is expected at most is that and what is committed, as they stand beside it.
+        found["high"] = printed.text(sum(printed.units(figures[each]) for each in ("low", "kept")))
         for name in ("low", "high"):
             if (expected := self.amount(figures[name])) >= _MUCH:
                 found[name] = f"{expected:,.0f}"
-        return found
+        return found | {"over": printed.over_words(self.standing)}
 
     @property
     def used_percent(self) -> int:
         """Of the limit, rounded down; may be more than 100."""
         return self.standing.used * 100 // self.budget.limit if self.budget.limit else 100
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of it already."""
+        return self.standing.used >= self.budget.limit
 
     @property
     def left(self) -> int:

@@ -263,9 +263,10 @@ def said_of(budget: Budget, last: TrueUp | None) -> list[str]:
     over = budget.spent + budget.committed - budget.limit
     # Less than half a cent would be said as nothing.
     is_over = over > (STEPS // 200 if budget.is_money else 0)
+    also = " with what is committed" if budget.committed else ""
     if is_over and last.moved > 0 and budget.enforcement == Enforcement.RESERVE:
         found.append(
-            f"{figure_of(budget, over)} over its limit: the ledger charges "
+            f"{figure_of(budget, over)} over its limit{also}: the ledger charges "
             f"{figure_of(budget, last.moved)} more than was counted when jobs ended."
         )
     return found
@@ -274,5 +275,5 @@ def said_of(budget: Budget, last: TrueUp | None) -> list[str]:
 def figure_of(budget: Budget, figure: int) -> str:
     """A figure in a budget's measure as people read it."""
     if budget.is_money:
-        return f"{from_steps(figure):.2f} {budget.currency}"
+        return f"{from_steps(figure):,.2f} {budget.currency}"
     return f"{hours_words(figure)} GPU-hours"

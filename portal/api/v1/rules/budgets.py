@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from django.utils import timezone
@@ -38,9 +37,10 @@ class BudgetShape(serializers.Serializer[Any]):
     """A budget in GPU-seconds (`gpu_seconds`) or in money (`amount`, `currency`), as one is null.
 
     Committed by what runs at its worst, and by what waits (`waiting`, a part of `committed`) where
-    it commits at the submit, spent by what has ended, used by both so far. `out_on`: the day on
-    which it is used up if things go on as before, null for none that is foreseen. `version` goes
-    into the next change.
+    it commits at the submit, spent by what has ended, used by both so far: `used_percent` of the
+    limit, and `over` it, 0 for not. `out_on`: the day on which it is used up if each day takes what
+    its weekday took on average in the last four weeks, null for none that is foreseen. `version`
+    goes into the next change.
     """
 
     id = serializers.IntegerField()
@@ -50,10 +50,14 @@ class BudgetShape(serializers.Serializer[Any]):
     committed_s = serializers.IntegerField()
     waiting_s = serializers.IntegerField()
     spent_s = serializers.IntegerField()
+    used_s = serializers.IntegerField()
+    over_s = serializers.IntegerField()
     amount = serializers.DecimalField(**_SUM, allow_null=True)
     committed = serializers.DecimalField(**_SUM, allow_null=True)
     waiting = serializers.DecimalField(**_SUM, allow_null=True)
     spent = serializers.DecimalField(**_SUM, allow_null=True)
+    used = serializers.DecimalField(**_SUM, allow_null=True)
+    over = serializers.DecimalField(**_SUM, allow_null=True)
     currency = serializers.CharField(allow_blank=True)
     used_percent = serializers.IntegerField()
     out_on = serializers.DateField(allow_null=True)
@@ -166,19 +170,23 @@ def _show(view: BudgetView) -> dict[str, Any]:
         "version gpu_seconds committed_s spent_s currency valid_from valid_until enforcement "
         "commits_at grace_s carry_percent renewal action action_at spent_out_at"
     ).split()
-    money: dict[str, Decimal | None] = dict.fromkeys(("amount", "committed", "waiting", "spent"))
-    if budget.is_money:
-        money = {
-            "amount": view.amount(budget.limit),
-            "committed": view.amount(budget.committed),
-            "waiting": view.amount(view.standing.waiting),
-            "spent": view.amount(budget.spent),
-        }
+    used, over = view.standing.used, max(0, view.standing.used - budget.limit)
+    figures = {
+        "amount": budget.limit,
+        "committed": budget.committed,
+        "waiting": view.standing.waiting,
+        "spent": budget.spent,
+        "used": used,
+        "over": over,
+    }
+    money = {name: view.amount(it) if budget.is_money else None for name, it in figures.items()}
     alerts = [{"threshold": one.threshold, "at": one.at} for one in view.alerts]
     shown = {
         **{name: getattr(budget, name) for name in names},
         **money,
         "waiting_s": 0 if budget.is_money else view.standing.waiting,
+        "used_s": 0 if budget.is_money else used,
+        "over_s": 0 if budget.is_money else over,
         "id": budget.pk,
         "owner": select.owner_path(budget),
         "used_percent": view.used_percent,

@@ -9,6 +9,7 @@ from decimal import Decimal
 from scheduler.ledger.rating import DAY_S, cut
 from scheduler.models import Budget
 from scheduler.money import from_steps
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
     Cells,
@@ -61,6 +62,10 @@ _BUDGETS = (
     Column("used_percent", "Used and committed", Form.PERCENT),
     Column("currency", "Currency"),
     Column("ledger_until", "Ledger until", Form.MOMENT, is_file_only=True),
+)
+_ADDS = tuple(
+    Adds(f"forecast_{measure}", (f"variance_{measure}",), (f"budget_{measure}",))
+    for measure in ("gpu_seconds", "amount")
 )
 
 
@@ -272,5 +277,6 @@ REPORTS = (
         "budget-actual", "Budget against actual", "What is spent, committed and to be expected.",
         "account × budget", _BUDGETS, Who.BOOKS | Who.TEAMS, _budget_actual,
         frozenset({"team", "project"}), ("project", "actual_gpu_seconds"),
+        adds=_ADDS,
     ),
 )  # fmt: skip

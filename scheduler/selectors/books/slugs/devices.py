@@ -14,6 +14,7 @@ from scheduler.ledger.rating import DAY_S
 from scheduler.ledger.segments import ALLOCATED, IDLE, IN_SERVICE, UNALLOCATED, Bucket
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import DeviceSegment, UsageLine
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
@@ -186,6 +187,7 @@ REPORTS = (
     Report(
         "capacity", "Capacity", "Where every second of every GPU in service went.",
         "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity, SPAN,
+        adds=(Adds("in_service_gpu_seconds", tuple(f"{b}_gpu_seconds" for b in _BUCKETS)),),
     ),
     Report(
         "segments", "Segments", "The device seconds behind a figure, as they were written.",

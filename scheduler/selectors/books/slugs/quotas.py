@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from scheduler.ledger.rating import DAY_S
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
@@ -53,6 +54,10 @@ _QUOTAS = (
     Column("waited_gpu_seconds", "Waited for h", Form.SECONDS, is_summed=True),
     Column("wait_caused_gpu_seconds", "Wait caused h", Form.SECONDS, is_summed=True),
 )  # fmt: skip
+_ADDS = (
+    Adds("used_gpu_seconds", ("beyond_gpu_seconds",), ("within_gpu_seconds",)),
+    Adds("guaranteed_gpu_seconds", ("unused_gpu_seconds",), ("within_gpu_seconds",)),
+)
 _REMARKS = (
     "Within: as much of what was used as the guarantee had room for at each moment; beyond: the "
     "rest. A guarantee of any model stands on one line with the use of all models; the lines of "
@@ -144,6 +149,6 @@ REPORTS = (
         "team × flavour × day", _QUOTAS, Who.BOOKS | Who.TEAMS | Who.OPERATORS, _quota_use,
         SPAN | {"team"}, ("team", "used_gpu_seconds"),
         ("within_gpu_seconds", "beyond_gpu_seconds", "unused_gpu_seconds"),
-        folds=("team", "flavour"),
+        folds=("team", "flavour"), adds=_ADDS,
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from scheduler.ledger.entries import ROUNDING
 from scheduler.ledger.exact import EXACT, ZERO, total
 from scheduler.ledger.rating import is_recovery
 from scheduler.models import LedgerEntry, UsageLine
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
     Cells,
@@ -196,5 +197,6 @@ REPORTS = (
         Who.BOOKS,
         _rate_variance,
         chart=("sku", "charged"),
+        adds=(Adds("charged", ("variance",), ("pool_cost",)),),
     ),
 )

@@ -36,7 +36,7 @@ _STATEMENT = (
     Column("gpu_seconds", "GPU-seconds", Form.SECONDS, is_file_only=True, is_summed=True),
     Column("gpu_hours", "GPU-h", Form.HOURS),
     Column("unit_price", "Per GPU-h", Form.PRICE),
-    Column("amount", "Exact", Form.AMOUNT, is_summed=True, drill=_LINES),
+    Column("amount", "Exact", Form.AMOUNT, is_summed=True, drill=_LINES, is_exact=True),
     Column("billed", "Billed", Form.AMOUNT, is_summed=True, is_lead=True),
     Column("currency", "Currency", is_file_only=True),
 )
@@ -68,6 +68,7 @@ def _team_statement(ask: Ask, scope: Scope) -> Sheet:
             total(row[12] for row in rows if isinstance(row[12], Decimal)),
             total(s.exact for s in statements),
             books.currency,
+            is_exact=True,
         ),
     ]
     if ask.project:

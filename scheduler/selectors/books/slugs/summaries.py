@@ -11,6 +11,7 @@ from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.entries import team_of
 from scheduler.ledger.exact import EXACT, ZERO, total
 from scheduler.models import Adjustment, LedgerEntry, PeriodClose, Statement
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
     Cells,
@@ -270,6 +271,7 @@ REPORTS = (
         _period_summary,
         frozenset({"team", "project"}),
         ("project", "total"),
+        adds=(Adds("total", (*_AMOUNTS, "other_amount")),),
     ),
     Report(
         "adjustments",

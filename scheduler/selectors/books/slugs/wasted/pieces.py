@@ -37,7 +37,8 @@ Key = tuple[int | None, int, str]
 @dataclass(slots=True)
 class Piece:
     """Of an attempt, or of an account beside its jobs, on one day: GPU-seconds and what was charged
-    for them. `run_charged`: of what its program ran, where the ledger says so."""
+    for them. `run_charged`: of what its program ran, where the ledger says so; `is_priced`: whether
+    anything was charged, be it at a price of nothing."""
 
     run: int = 0
     around: int = 0
@@ -45,6 +46,7 @@ class Piece:
     amount: Decimal = ZERO
     run_charged: Decimal | None = None
     reserved_charged: Decimal = ZERO
+    is_priced: bool = False
 
     @property
     def held(self) -> int:
@@ -154,6 +156,7 @@ def _gathered(
         if source == _ENTRY:
             piece = found.setdefault((attempt, first, account), Piece())
             piece.amount = EXACT.add(piece.amount, cost_of(seconds, amount))
+            piece.is_priced = True
             continue
         for day, length in _days(first, until, seconds, windows):
             key = (attempt, day, account)
@@ -165,6 +168,7 @@ def _gathered(
 
 def _charge(piece: Piece, kind: str, amount: Decimal) -> None:
     piece.amount = EXACT.add(piece.amount, amount)
+    piece.is_priced = True
     if kind in _RUNS:
         piece.run_charged = EXACT.add(piece.run_charged or ZERO, amount)
     elif kind == ChargeKind.RESERVED_IDLE:

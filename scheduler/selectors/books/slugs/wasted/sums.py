@@ -15,7 +15,11 @@ AMOUNTS = ("amount", "idle_amount", "reserved_amount", "shared_amount")
 
 @dataclass(slots=True)
 class Sums:
-    """GPU-seconds, and amounts of which the last three are parts of `amount`."""
+    """GPU-seconds, and amounts of which the last three are parts of `amount`.
+
+    `unpriced`: idle seconds of who was charged nothing yet. It is not kept: a job that runs is
+    charged every hour, so what is over is priced.
+    """
 
     held: int = 0
     idle: int = 0
@@ -26,6 +30,7 @@ class Sums:
     idle_amount: Decimal = ZERO
     reserved_amount: Decimal = ZERO
     shared_amount: Decimal = ZERO
+    unpriced: int = 0
 
     def take(self, piece: Piece, read: tuple[int, int], *, is_job: bool) -> None:
         """What a piece adds; `read`: its readings, and how many of them idle."""
@@ -33,11 +38,13 @@ class Sums:
         idle = piece.run * idle_readings // readings if readings else 0
         unread = 0 if readings else piece.run
         shared = ZERO if is_job else EXACT.subtract(piece.amount, piece.reserved_charged)
+        self.unpriced += 0 if piece.is_priced else idle
         self.add_seconds((piece.held, idle, unread, piece.around, piece.reserved))
         self.add_amounts((piece.amount, piece.idle_charged(idle), piece.reserved_charged, shared))
 
     def add(self, other: Sums) -> None:
         """All of another day's or account's."""
+        self.unpriced += other.unpriced
         self.add_seconds((other.held, other.idle, other.unread, other.around, other.reserved))
         self.add_amounts(
             (other.amount, other.idle_amount, other.reserved_amount, other.shared_amount)

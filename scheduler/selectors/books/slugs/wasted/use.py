@@ -11,10 +11,13 @@ from django.db.models import Q, QuerySet
 
 from scheduler.conf import load_conf
 from scheduler.ledger.exact import total
+from scheduler.ledger.rating import DAY_S
 from scheduler.models import UsageLine
+from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
+    Cell,
     Cells,
     Check,
     Column,
@@ -69,7 +72,17 @@ _USE = (
     Column("stands", "Cost is"),
     Column("currency", "Currency", is_file_only=True),
 )  # fmt: skip
+_ADDS = (
+    Adds(
+        "held_gpu_seconds", tuple(f"{p}_gpu_seconds" for p in ("work", "idle", "unread", "around"))
+    ),
+    Adds("amount", tuple(f"{part}_amount" for part in ("used", "idle", "reserved", "shared"))),
+)
 _Totals = Mapping[str, int | Decimal]
+_NOT_PRICED = (
+    " Idle time of what runs is not priced before its hour is over, reserved time not before the "
+    "close: where nothing of it is, no amount stands for it."
+)
 PLACES = {column.name: place for place, column in enumerate(_USE)}
 
 
@@ -77,18 +90,19 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     """Of each day and project: held GPU-seconds by whether they were at work, and what they cost.
 
     A day of a closed month costs what the ledger's lines say, one of an open month what was charged
-    so far; shares come with the close. Older days are summed already.
+    so far; shares come with the close. Older days are summed already. What idle and reserved time
+    costs is empty, and no 0, where nothing of it was priced yet.
     """
     books = scope.books(ask.period)
     span = span_of(books, ask)
     closed = closed_of(books, span)
     lines, accounts = lines_asked(books, ask, scope)
     days, conf = _days(ask, scope, span, closed, lines), load_conf()
-    rows = [_row(scope, books, key, sums, closed) for key, sums in sorted(days.items())]
+    rows = [_row(scope, books, key, sums, span, closed) for key, sums in sorted(days.items())]
     rows = [row for row in rows if any(row[PLACES["held_gpu_seconds"] : PLACES["stands"]])]
     ledger = line_sums(books, ask, scope, lines, accounts) if closed else None
     sums = totals_of(_USE, rows)
-    remarks = (what_is_idle(conf), *_unread_remarks(sums), *_open_remarks(span, closed))
+    remarks = (what_is_idle(conf), *_unread_remarks(sums), *_open_remarks(span, closed, rows))
     return sheet_of(
         _USE, rows, ask, _checks(rows, sums, ledger, books.currency), sums,
         currency=books.currency, remarks=remarks, **standing_of(books, span),
@@ -123,12 +137,25 @@ def _days(
 
 
 def _row(
-    scope: Scope, books: Books, key: tuple[int, str], sums: Sums, closed: frozenset[str]
+    scope: Scope,
+    books: Books,
+    key: tuple[int, str],
+    sums: Sums,
+    span: Span,
+    closed: frozenset[str],
 ) -> Cells:
     day, place = day_of(key[0]), scope.place(key[1])
     stands = FINAL if f"{day:%Y-%m}" in closed else SO_FAR
     head = (day, week_of(day), f"{day:%Y-%m}", place.team, place.project)
-    return (*head, *sums.figures, stands, books.currency)
+    cells: list[Cell] = [*head, *sums.figures, stands, books.currency]
+    if stands == SO_FAR:
+        # Of days that are over all is charged that will be before the close.
+        is_over = key[0] + DAY_S <= span.end_s
+        if sums.unpriced and not sums.idle_amount and not is_over:
+            cells[PLACES["idle_amount"]] = None
+        if sums.reserved and not sums.reserved_amount:
+            cells[PLACES["reserved_amount"]] = None
+    return tuple(cells)
 
 
 def week_of(day: date) -> str:
@@ -169,16 +196,18 @@ def _unread_remarks(sums: _Totals) -> tuple[str, ...]:
     )
 
 
-def _open_remarks(span: Span, closed: frozenset[str]) -> tuple[str, ...]:
+def _open_remarks(span: Span, closed: frozenset[str], rows: list[Cells]) -> tuple[str, ...]:
     left = [month for month in span.months if month not in closed]
     if not left:
         return ()
     which = left[0] if len(left) == 1 else f"{left[0]} to {left[-1]}"
     are = "is" if len(left) == 1 else "are"
+    names = ("idle_amount", "reserved_amount")
+    has_empty = any(row[PLACES[name]] is None for row in rows for name in names)
     return (
         f"{which} {are} not closed: what days cost there is what was charged so far, by whole "
         "hours while a job runs. The close of a month prices it for good, and adds shares and what "
-        "was reserved.",
+        f"was reserved.{_NOT_PRICED if has_empty else ''}",
     )
 
 
@@ -187,6 +216,6 @@ REPORTS = (
         "use-and-waste", "Use and waste",
         "Held GPUs by day, week or month: at work or idle, and what each cost.",
         "day × project", _USE, Who.BOOKS | Who.TEAMS | Who.OWN, _use_and_waste,
-        SPAN | {"team", "project"}, ("week", "idle_gpu_seconds"),
+        SPAN | {"team", "project"}, ("week", "idle_gpu_seconds"), adds=_ADDS,
     ),
 )  # fmt: skip

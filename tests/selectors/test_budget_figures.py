@@ -1,0 +1,88 @@
+"""What is printed of a budget agrees with itself: on its page, at home and on a team's board."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portal.pages.people.board import draw
+from scheduler.models import Budget
+from scheduler.money import STEPS
+from scheduler.selectors.sharing.bars import budget_bars
+from scheduler.selectors.sharing.board import team_board
+from scheduler.selectors.sharing.budgets import BudgetView, budget_views, printed_of
+from scheduler.selectors.sharing.reckoning import Foresight, Standing
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
+from tests import scenes
+from tests.scenes import NOON, at, running, start, submit, sync
+
+DAYS = {"valid_from": NOON - timedelta(days=1), "valid_until": NOON + timedelta(days=20)}
+FIGURES = st.integers(0, 10**6).map(lambda thousandths: thousandths * STEPS // 1000)
+SECONDS = st.integers(0, 10**7)
+
+
+def number(text: str) -> Decimal:
+    return Decimal(text.partition(" ")[0].replace(",", ""))
+
+
+def view_of(limit, used, kept, *, is_money):
+    budget = Budget(
+        money=limit if is_money else None, gpu_seconds=None if is_money else limit,
+        currency="EUR", **DAYS,
+    )  # fmt: skip
+    return BudgetView(budget, Standing(used, kept), Foresight(used, used + kept, None), ())
+
+
+@pytest.mark.parametrize("is_money", [True, False])
+@given(st.data())
+def test_what_is_over_is_the_difference_of_what_stands_beside_it(is_money, data):
+    figures = FIGURES if is_money else SECONDS
+    limit, used, kept = (data.draw(figures) for _ in range(3))
+    view = view_of(limit, used, kept, is_money=is_money)
+    printed, texts = printed_of(view.budget, view.standing), view.texts
+    shown = {name: Decimal(printed.units(it)) for name, it in
+             (("limit", limit), ("used", used), ("kept", kept))}  # fmt: skip
+    over = max(0, shown["used"] - shown["limit"])
+    worst = max(0, shown["used"] + shown["kept"] - shown["limit"])
+    assert texts["over"].endswith("with what is committed") is (worst > over)
+    found = [number(words) for words in texts["over"].split(", ") if words]
+    scale = Decimal(1).scaleb(-printed.places)
+    assert found == [it * scale for it in dict.fromkeys((over, worst)) if it]
+    if is_money:
+        assert number(texts["used"]) == shown["used"] / 100
+        if number(texts["high"]) < 100:
+            assert number(texts["high"]) == number(texts["low"]) + number(texts["kept"])
+
+
+def test_what_was_3_90_over_beside_figures_that_give_3_89():
+    cents = STEPS // 1000
+    view = view_of(50 * cents, 524 * cents, 3_424 * cents, is_money=True)
+    texts = view.texts
+    assert (texts["limit"], texts["used"], texts["kept"]) == ("0.05", "0.52", "3.42")
+    assert texts["over"] == "0.47 EUR over, 3.89 with what is committed"
+    assert texts["high"] == "3.94" and view.is_used_up
+    fits = view_of(5000 * cents, 524 * cents, 3_424 * cents, is_money=True)
+    assert fits.texts["over"] == "" and not fits.is_used_up
+    worst = view_of(1000 * cents, 524 * cents, 3_424 * cents, is_money=True)
+    assert worst.texts["over"] == "2.94 EUR over with what is committed"
+
+
+@pytest.mark.django_db
+def test_home_board_and_page_say_the_same_of_one_budget(root, team, alice, lead, project):
+    cluster = scenes.build_cluster(root, nodes=1, gpus=1)
+    rules = BudgetRules(enforcement="warn")
+    set_budget(actor=root, owner=team, amount=Decimal("1.25"), rules=rules, now=at(0), **DAYS)
+    attempt = start(submit(alice, project, time_limit="2h"), cluster.node(1))
+    sync(cluster.node(1), running(attempt), now=at(1))
+    now = at(3600)
+    (view,) = budget_views(lead, now=now)
+    (bar,) = budget_bars(alice, now=now)
+    (drawn,) = (draw(one, now) for one in team_board(lead, team, now=now).budgets)
+    assert view.used_percent == bar.spent == 288
+    assert view.texts["over"] == bar.over == drawn.over
+    assert bar.over == "2.35 EUR over, 5.95 with what is committed"
+    assert (bar.limit, bar.is_out, view.is_used_up) == ("1.25 EUR", True, True)
