@@ -50,6 +50,7 @@ BUDGET = {
     "grace_s": [600],
     "renewal": Renewal.values,
     "valid_from": [WHEN],
+    "valid_until": ["2026-12-01T00:00:00+00:00", "2126-01-01T00:00:00+00:00"],
 }
 DECISIONS = {"decision": ["draft", "proposed", "approved", "declined"]}
 RATE = {**DECISIONS, "kind": RateKind.values, "device_model": ["", "NVIDIA H100 80GB HBM3"]}

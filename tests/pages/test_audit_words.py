@@ -68,6 +68,15 @@ def test_changes_are_said_as_the_pages_say_them():
     ]
 
 
+def test_an_end_that_stands_for_none_is_said_so():
+    ends = [f"{year}-01-01T00:00:00+00:00" for year in (2027, 2126)]
+    told = [told_changes("budget.set", "", written({"valid_until": end})) for end in ends]
+    assert [(one.field, one.after) for (one,) in told] == [
+        ("until", "2027-01-01 00:00"),
+        ("until", "no end"),
+    ]
+
+
 class Rows(HTMLParser):
     """What is read of each row, but for what programs are called by."""
 

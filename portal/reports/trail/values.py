@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
+
+from django.utils import timezone
 
 from accounts.models import DelegationScope, OrganisationRole, RateKind, Role
 from portal.templatetags.measures import device_short_name, mib
@@ -31,6 +34,7 @@ from scheduler.states import (
     REQUEST_WORDS,
     Tier,
     hours_words,
+    is_endless,
     whole_span,
 )
 
@@ -90,6 +94,15 @@ def _size(value: Any) -> str | None:
 
 def _month(value: Any) -> str | None:
     return "the start" if value == _FIRST_MONTH else None
+
+
+def _end(value: Any) -> str | None:
+    """`no end` where the end stands for none."""
+    try:
+        is_none = is_endless(datetime.fromisoformat(str(value)), timezone.now())
+    except (TypeError, ValueError):
+        return None
+    return "no end" if is_none else None
 
 
 def _kept_code(value: Any) -> str | None:
@@ -158,6 +171,7 @@ _SAYINGS: Mapping[str, Say] = {
     "budget.ledger": _hours,
     "budget.renewal": _coded(dict(Renewal.choices)),
     "budget.spent": _hours,
+    "budget.valid_until": _end,
     "quota.borrow_limit": _empty("no limit"),
     "quota.lend_limit": _empty("all"),
     "quota.max_hours": _unit("h", "no limit"),
