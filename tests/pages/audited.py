@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accounts.models import DelegationScope, OrganisationRole, RateKind, Role
@@ -22,6 +22,7 @@ from scheduler.spec.recurring.words import Overlap
 from scheduler.states import (
     BookingState,
     DenyReason,
+    DeviceHealth,
     EndReason,
     IdleAct,
     Isolation,
@@ -36,11 +37,11 @@ from scheduler.states import (
     WaitReason,
 )
 
-Fields = Mapping[str, list[Any]]
+Fields = Mapping[str, Sequence[Any]]
 
 WHEN = "2026-11-03T12:00:00+00:00"
 ROLES = [*Role.values, *OrganisationRole.values]
-BUDGET = {
+BUDGET: Fields = {
     "action": AlertAction.values,
     "action_at": Threshold.values,
     "carry_percent": [20],
@@ -52,23 +53,23 @@ BUDGET = {
     "valid_from": [WHEN],
     "valid_until": ["2026-12-01T00:00:00+00:00", "2126-01-01T00:00:00+00:00"],
 }
-DECISIONS = {"decision": ["draft", "proposed", "approved", "declined"]}
-RATE = {**DECISIONS, "kind": RateKind.values, "device_model": ["", "NVIDIA H100 80GB HBM3"]}
-QUOTA = {
+DECISIONS: Fields = {"decision": ["draft", "proposed", "approved", "declined"]}
+RATE: Fields = {**DECISIONS, "kind": RateKind.values, "device_model": ["", "NVIDIA H100 80GB HBM3"]}
+QUOTA: Fields = {
     "borrow_limit": [None, 2],
     "lend_limit": [None, 2],
     "max_hours": [None, 2],
     "pool": [None, "h100"],
     "gpu_model": ["", "H100"],
 }
-ORDER = {
+ORDER: Fields = {
     "name": list(Order),
     "placement": ["", *PlacementRule],
     "preempts": [None, True, False],
     "head_patience_s": [None, 600.0],
     "half_life_s": [None, 86400.0],
 }
-ROUTING = {
+ROUTING: Fields = {
     "kind": ["", *RequestKind],
     "money_limit": [None, "2500.000000"],
     "always_admin": [True, False],
@@ -76,9 +77,14 @@ ROUTING = {
     "most_days": [365],
     "auto_up_to": [None, 8],
 }
-IDLE = {"act": list(IdleAct), "act_minutes": [None, 30], "below_percent": [5], "keep_hours": [24]}
-REQUEST = {"state": list(RequestState), "version": [2], "route": [list(ReviewStep)]}
-DECIDED = {
+IDLE: Fields = {
+    "act": list(IdleAct),
+    "act_minutes": [None, 30],
+    "below_percent": [5],
+    "keep_hours": [24],
+}
+REQUEST: Fields = {"state": list(RequestState), "version": [2], "route": [list(ReviewStep)]}
+DECIDED: Fields = {
     "step": [*ReviewStep, "policy"],
     "outcome": list(Outcome),
     "reason_code": ["", *DenyReason],
@@ -86,11 +92,21 @@ DECIDED = {
     "policy_version": [1],
     "monthly_cost": [None, "12.50"],
 }
-JOB = {"state": list(JobState), "reason": [*EndReason, *WaitReason]}
-NEWS = {"kinds": [[], list(NoticeKind)], "is_paused": [True, False]}
-SCHEDULE = {"overlap": list(Overlap), "late_within_s": [3600], "pause_after": [5], "most_open": [3]}
-ADDRESS = {"email": ["", "ada@example.org"]}
-VERSION = {"head_number": [33], "head_hash": ["d37"], "version": [1], "booked_in": ["2026-11"]}
+JOB: Fields = {"state": list(JobState), "reason": [*EndReason, *WaitReason]}
+NEWS: Fields = {"kinds": [[], list(NoticeKind)], "is_paused": [True, False]}
+SCHEDULE: Fields = {
+    "overlap": list(Overlap),
+    "late_within_s": [3600],
+    "pause_after": [5],
+    "most_open": [3],
+}
+ADDRESS: Fields = {"email": ["", "ada@example.org"]}
+VERSION: Fields = {
+    "head_number": [33],
+    "head_hash": ["d37"],
+    "version": [1],
+    "booked_in": ["2026-11"],
+}
 # Kinds of change, and their fields, each with every code that it may have.
 _ROWS: tuple[tuple[str, Fields], ...] = (
     (
@@ -119,7 +135,18 @@ _ROWS: tuple[tuple[str, Fields], ...] = (
         {"role": ROLES},
     ),
     ("job.cancelled job.stop_requested job.held job.released", JOB),
-    ("node.drain node.resume node.quarantine", {"state": list(NodeState)}),
+    (
+        "node.drain node.resume node.quarantine node.retire node.powered_off node.said_off "
+        "node.placed node.labelled node.token_offered",
+        {"state": list(NodeState)},
+    ),
+    (
+        "node.device_cut node.device_quarantined node.device_returned",
+        {"state": list(DeviceHealth)},
+    ),
+    ("bulk_cancel.refuse", {"proposed_by": ["ada"], "refused_by": ["ben"]}),
+    ("channel.remove", {"host": ["hooks.example.org"]}),
+    ("job.limit_changed", {"limit": ["1h30m"]}),
     (
         "node.issue_token node.revoke_token token.issue token.revoke token.refuse",
         {"expires_at": [WHEN]},
@@ -144,7 +171,12 @@ _ROWS: tuple[tuple[str, Fields], ...] = (
         "rate.approve_end rate.decline_end",
         RATE,
     ),
-    ("request.routed request.submitted request.granted", REQUEST),
+    (
+        "request.routed request.submitted request.granted request.asked request.drafted "
+        "request.agreed request.denied request.question request.answered request.comment "
+        "request.revised request.withdrawn request.reminded request.escalated request.expired",
+        REQUEST,
+    ),
     ("schedule.create schedule.change schedule.delete", SCHEDULE),
     ("schedule.resume schedule.trouble", {"times_skipped": [2]}),
     ("team.create team.move team.cost_centre", {"cost_centre": [""]}),
