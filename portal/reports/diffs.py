@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from portal.reports.trail.titles import title_of
+from portal.reports.trail.titles import spelt, title_of
 from portal.reports.trail.values import Say, say_of
 
 _LONGEST = 200
@@ -82,11 +82,9 @@ def _words(state: dict[str, Any], name: str, say: Say) -> str | None:
 def _said(value: Any, say: Say) -> Iterator[str]:
     """A value as people say it: in words of its own, else yes, none, one, two."""
     if isinstance(value, list):
-        yield ", ".join("".join(_said(one, say)) for one in value) or "none"
+        yield ", ".join("".join(_said(one, say)) for one in value) or say(None) or "none"
     elif isinstance(value, dict):
-        rows = (
-            f"{str(key).replace('_', ' ')} {''.join(_said(one, say))}" for key, one in value.items()
-        )
+        rows = (f"{spelt(str(key))} {''.join(_said(one, say))}" for key, one in value.items())
         yield "; ".join(rows) or "none"
     elif (said := say(value)) is not None:
         yield said

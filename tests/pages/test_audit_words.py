@@ -57,12 +57,13 @@ def test_changes_are_said_as_the_pages_say_them():
         ("held by a silent node: paid by", "the cluster", "the team that holds it"),
     ]
     was, now = (
-        written({"name": "fair", "preempts": None}),
-        written({"name": "las", "preempts": True}),
+        written({"name": "fair", "preempts": None, "head_patience_s": 600.0}),
+        written({"name": "las", "preempts": True, "head_patience_s": None}),
     )
     assert [
         (one.field, one.before, one.after) for one in told_changes("pool.policy", was, now)
     ] == [
+        ("patience", "10 min", "as the cluster says"),
         ("who is next", "smallest share first", "least run first"),
         ("may stop others", "as the cluster says", "yes"),
     ]

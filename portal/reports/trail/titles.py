@@ -145,4 +145,9 @@ def title_of(action: str, field: str) -> str:
     plain = field.removeprefix("is_")
     for ending in _UNSAID:
         plain = plain.removesuffix(ending)
-    return " ".join(_CAPITALS.get(word, word) for word in plain.split("_"))
+    return spelt(plain)
+
+
+def spelt(code: str) -> str:
+    """`gpus_per_node` → `GPUs per node`."""
+    return " ".join(_CAPITALS.get(word, word) for word in code.replace("_", " ").split(" "))

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from django.utils import timezone
 
 from accounts.models import DelegationScope, OrganisationRole, RateKind, Role
+from portal.reports.trail.titles import spelt
 from portal.templatetags.measures import device_short_name, mib
 from portal.templatetags.wording import change_words, in_words, words
 from scheduler.models import (
@@ -32,6 +33,7 @@ from scheduler.states import (
     KIND_WORDS,
     NOTICE_RULES,
     REQUEST_WORDS,
+    EndReason,
     Tier,
     hours_words,
     is_endless,
@@ -79,9 +81,12 @@ def _labels(model: Any, field: str) -> dict[Any, object]:
 
 
 def span(value: Any) -> str | None:
-    """Seconds as a duration; None for what is none."""
-    is_span = not isinstance(value, bool) and isinstance(value, int | float)
-    return whole_span(int(value)) if is_span and 0 <= value < _MOST_S else None
+    """Seconds as a duration, fractions as texts are kept; None for what is none."""
+    try:
+        seconds = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+    return whole_span(int(seconds)) if 0 <= seconds < _MOST_S else None
 
 
 def _hours(value: Any) -> str | None:
@@ -107,7 +112,11 @@ def _end(value: Any) -> str | None:
 
 def _kept_code(value: Any) -> str | None:
     """Codes without words of their own: `waits_again` → `waits again`."""
-    return words(value) if isinstance(value, str) and value else None
+    return spelt(words(value)) if isinstance(value, str) and value else None
+
+
+def _ended(value: Any) -> str | None:
+    return "program error" if value == EndReason.EXIT_CODE else _kept_code(value)
 
 
 def _step(value: Any) -> str | None:
@@ -158,7 +167,7 @@ _SAYINGS: Mapping[str, Say] = {
     "gpu_model": _either(_model, _empty("any")),
     "gpu_seconds": _hours,
     "held_mib": _size,
-    "kinds": _coded({kind: rule.words for kind, rule in NOTICE_RULES.items()}),
+    "kinds": _coded({kind: rule.words for kind, rule in NOTICE_RULES.items()}, "everything"),
     "priority_ceiling": _coded({int(tier): tier.name.lower() for tier in Tier}, "any"),
     "role": _coded({**dict(Role.choices), **dict(OrganisationRole.choices)}),
     "size_mib": _size,
@@ -215,7 +224,7 @@ _SAYINGS: Mapping[str, Say] = {
     "request.state": _coded(REQUEST_WORDS),
     "request.step": _step,
     "job.fields": _kept_code,
-    "job.reason": _kept_code,
+    "job.reason": _ended,
     "schedule.overlap": _coded(_labels(JobSchedule, "overlap")),
     "books.for": _coded(_labels(Counting, "act")),
     "bulk_cancel.about": _about,
@@ -223,6 +232,8 @@ _SAYINGS: Mapping[str, Say] = {
     "export.rhythm": _coded(_labels(ReportSchedule, "rhythm")),
     "export.by": _kept_code,
     "rate.kind": _coded(dict(RateKind.choices)),
+    "team.cost_centre": _empty("none"),
+    "team.parent": _empty("none"),
     "scenario.changes": _change,
     "template.rules": _kept_code,
     "booking.closed_as": _kept_code,
