@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.states import hours_words, whole_span
+from portal.reports.trail.titles import spelt, title_of
+from portal.reports.trail.values import Say, say_of
 
 _LONGEST = 200
-# More seconds than these are a moment; terms that hold in every month, as they are kept.
-_MOST_S, _FIRST_MONTH = 400 * 86_400, "1970-01"
-_NOTHING = {None, "none", "empty", "no"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*\+00:00")
 # As sums and prices are stored; nobody reads zeros behind the cents.
 _SUM = re.compile(r"(-?\d+\.\d\d\d*?)0+")
@@ -21,56 +19,50 @@ _SUM = re.compile(r"(-?\d+\.\d\d\d*?)0+")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field; None where it was not there before, or is not afterwards."""
+    """One field; None where it was not there before, or is not afterwards. `is_nothing`: whether it
+    says only that something is not there."""
 
     field: str
     before: str | None
     after: str | None
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether it says only that something is not there."""
-        return {self.before, self.after} <= _NOTHING
+    is_nothing: bool = False
 
 
 def changes(before: str, after: str) -> list[Change]:
     """What is different between two states (JSON objects or empty), by field."""
+    return _changes(before, after, lambda field: field, lambda field: _as_kept)
+
+
+def told_changes(action: str, before: str, after: str) -> list[Change]:
+    """The same in the words of the page on which that is done: names of fields, codes, durations,
+    GPU-hours, and what an empty field means."""
+    return _changes(
+        before, after, lambda field: title_of(action, field), lambda field: say_of(action, field)
+    )
+
+
+def _changes(
+    before: str, after: str, title: Callable[[str], str], say: Callable[[str], Say]
+) -> list[Change]:
     old, new = _state(before), _state(after)
     return [
-        Change(name, _words(old, name), _words(new, name))
+        Change(
+            title(name),
+            _words(old, name, say(name)),
+            _words(new, name, say(name)),
+            is_nothing=_is_nothing(old.get(name)) and _is_nothing(new.get(name)),
+        )
         for name in sorted(old.keys() | new.keys())
         if name not in old or name not in new or old[name] != new[name]
     ]
 
 
-def in_units(change: Change) -> Change:
-    """As a page says it, where programs read seconds: durations, GPU-hours, and terms without a
-    begin."""
-    name, say = change.field, _same
-    if name == "gpu_seconds":
-        name, say = "GPU-hours", _hours
-    elif name == "from_month":
-        say = _month
-    elif name.endswith("_s"):
-        name, say = name.removesuffix("_s"), _span
-    before, after = (None if one is None else say(one) for one in (change.before, change.after))
-    return Change(name, before, after)
+def _as_kept(value: Any) -> None:
+    return None
 
 
-def _same(text: str) -> str:
-    return text
-
-
-def _hours(text: str) -> str:
-    return hours_words(int(text)) if text.isdecimal() else text
-
-
-def _span(text: str) -> str:
-    return whole_span(int(text)) if text.isdecimal() and int(text) < _MOST_S else text
-
-
-def _month(text: str) -> str:
-    return "the start" if text == _FIRST_MONTH else text
+def _is_nothing(value: Any) -> bool:
+    return value is None or value is False or value in ("", "none", [], {})
 
 
 def _state(text: str) -> dict[str, Any]:
@@ -80,24 +72,26 @@ def _state(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"value": found}
 
 
-def _words(state: dict[str, Any], name: str) -> str | None:
+def _words(state: dict[str, Any], name: str, say: Say) -> str | None:
     if name not in state:
         return None
-    text = "".join(_said(state[name]))
+    text = "".join(_said(state[name], say))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _said(value: Any) -> Iterator[str]:
-    """A value as people say it: yes, none, one, two."""
-    if value is None:
+def _said(value: Any, say: Say) -> Iterator[str]:
+    """A value as people say it: in words of its own, else yes, none, one, two."""
+    if isinstance(value, list):
+        yield ", ".join("".join(_said(one, say)) for one in value) or say(None) or "none"
+    elif isinstance(value, dict):
+        rows = (f"{spelt(str(key))} {''.join(_said(one, say))}" for key, one in value.items())
+        yield "; ".join(rows) or "none"
+    elif (said := say(value)) is not None:
+        yield said
+    elif value is None:
         yield "none"
     elif isinstance(value, bool):
         yield "yes" if value else "no"
-    elif isinstance(value, list):
-        yield ", ".join("".join(_said(one)) for one in value) or "none"
-    elif isinstance(value, dict):
-        rows = (f"{str(key).replace('_', ' ')} {''.join(_said(one))}" for key, one in value.items())
-        yield "; ".join(rows) or "none"
     else:
         text = str(value)
         # A moment and a sum as people write them; the file and REST have them in full.

@@ -1,4 +1,5 @@
-"""Reports in the browser: all columns on a laptop, figures on a phone, buttons where they were."""
+"""Reports in the browser: all columns on a laptop, figures on a phone, buttons where they were; on
+a phone the first column stays, names are whole, and no page is wider than the screen."""
 
 from __future__ import annotations
 
@@ -29,6 +30,23 @@ LOOK = """() => {
     rows: document.querySelectorAll(".tw tbody tr").length,
   };
 }"""
+# With all columns and their table scrolled to its end: how far the page itself scrolls aside, where
+# the first column is, how much of the table it takes, and how many names lie on two lines.
+KEPT = """() => {
+  const frame = document.querySelector(".tw:has(> .pin)");
+  if (frame) frame.scrollLeft = frame.scrollWidth;
+  const at = frame?.getBoundingClientRect();
+  const cell = frame?.querySelector("tbody tr > *").getBoundingClientRect();
+  const names = [...document.querySelectorAll(".pin td.one .name")];
+  const lines = (one) => one.getClientRects().length;
+  return {
+    wide: document.documentElement.scrollWidth - innerWidth,
+    left: frame ? Math.round(cell.left - at.left) : 0,
+    share: frame ? cell.width / at.width : 0,
+    moved: frame ? frame.scrollLeft : 0,
+    broken: names.filter((one) => lines(one) > 1).length,
+  };
+}"""
 
 
 def looked_at(page: Page) -> dict[str, dict]:
@@ -51,3 +69,19 @@ def test_reports_fit_and_keep_their_buttons_in_place(root, open_as):
             assert {slug for slug, seen in found.items() if seen["over"] > 0} == set(), found
         else:
             assert {slug for slug, seen in found.items() if seen["beyond"] > 0} == set(), found
+
+
+def test_on_a_phone_the_first_column_of_a_report_stays_and_names_are_whole(root, open_as):
+    call_command("seed_demo", by="root", jobs=60, anyway=True)
+    for width in (390, 320):
+        page, found = open_as("root", viewport={"width": width, "height": 900}), {}
+        for slug in SLUGS:
+            page.goto(f"/finance/reports/{slug}/?columns=all")
+            page.wait_for_load_state("load")
+            found[slug] = page.evaluate(KEPT)
+        assert {slug for slug, seen in found.items() if seen["wide"] > 0} == set(), found
+        assert {slug for slug, seen in found.items() if seen["left"] or seen["broken"]} == set(), (
+            found
+        )
+        assert {slug for slug, seen in found.items() if seen["share"] > 0.55} == set(), found
+        assert len([slug for slug, seen in found.items() if seen["moved"] > 0]) >= 6, found

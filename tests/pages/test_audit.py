@@ -24,7 +24,7 @@ from accounts.services import (
 )
 from accounts.services.audit import Subject, record, record_refusal
 from accounts.trail import Key, Wanted, each_event, events_for, page_of_events
-from portal.reports.diffs import changes, in_units
+from portal.reports.diffs import changes, told_changes
 from tests import factories
 from tests.accounts.settling import sealed_in_the_end
 from tests.pages.raw_words import raw_words
@@ -220,10 +220,10 @@ def test_changes_are_said_calmly():
     assert (sums.before, sums.after) == ("12500.00", "0.05123")
     assert changes("", "") == []
     units = '{"from_month":"1970-01","gpu_seconds":144000,"grace_s":600,"until_s":1795000000}'
-    assert [(one.field, one.after) for one in map(in_units, changes("", units))] == [
-        ("from_month", "the start"),
+    assert [(one.field, one.after) for one in told_changes("budget.set", "", units)] == [
+        ("from month", "the start"),
         ("GPU-hours", "40.0"),
-        ("grace", "10 min"),
+        ("grace before a stop", "10 min"),
         ("until", "1795000000"),
     ]
     assert len(changes("", '{"a":"' + "x" * 500 + '"}')[0].after or "") == 200

@@ -38,7 +38,7 @@ SHOWN_ELSEWHERE = {
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
     "f7 f8 hi inv js key lbl need prog rule w50 w90 win wl",
     "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "
-    "lbl links lk low new newrow own report scope section sq sum views why-cell why-facts",
+    "lbl links lk low new newrow one own report scope section sq sum views why-cell why-facts",
 }
 # Session, burn-down, three ways to begin, to-do list, attempts.
 PARTS = ('class="panel session"', "panel burn", 'class="trio"', 'class="todo"', 'class="attempts"')

@@ -184,4 +184,4 @@ def test_its_history_says_how_many_times_a_pause_has_left_out(client, cluster, a
     client.post(f"{url}pause/")
     JobSchedule.objects.update(paused_at=timezone.now() - timedelta(hours=1))
     said = client.post(f"{url}resume/", follow=True).content.decode()
-    assert 'times_skipped: <bdi class="name">6</bdi>' in said
+    assert 'times skipped: <bdi class="name">6</bdi>' in said

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -19,15 +21,17 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
-from portal.reports.diffs import Change, changes, in_units
+from portal.reports.diffs import Change, told_changes
 from portal.reports.streams import StreamedFile, csv_file
-from portal.templatetags.wording import action_words
+from portal.templatetags.wording import action_words, words
 from scheduler.selectors.sharing.limits import names_of_accounts
 from scheduler.states import budget_in_words, raw_owner
 
 PAGE = 50
 # Sealing runs every few seconds; what waits longer than this is worth a look.
 LATE = timedelta(minutes=2)
+# Their rows have numbers for a name; what was changed says the rest.
+_NAMELESS: Mapping[str, str] = {"delegation": "acting for others", "requestpolicy": "who decides"}
 COLUMNS = (
     "id at actor on_behalf_of action object_kind object_id object team_id before after reason "
     "request_id ip user_agent"
@@ -49,7 +53,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
     found, following = page_of_events(
         viewer, query.wanted, after=query.after, size=PAGE, oldest_first=query.oldest_first
     )
-    names = names_of_accounts(raw_owner(one.subject_label) for one in found if _is_budget(one))
+    names = names_of_accounts(key for one in found for key in _accounts(one))
     shows_ip, state, now = sees_addresses(viewer), seal_state(), timezone.now()
     context = {
         "rows": [
@@ -57,7 +61,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
                 "event": event,
                 "action": action_words(event.action),
                 "label": _label(event, names),
-                "changes": _told(event),
+                "changes": _told(event, names),
                 "is_sealed": event.pk <= state.until_id,
             }
             for event in found
@@ -77,22 +81,33 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
     return render(request, "people/audit.html", context)
 
 
-def _is_budget(event: AuditEvent) -> bool:
-    return event.subject_kind == "budget"
+def _accounts(event: AuditEvent) -> list[str]:
+    """Keys of accounts that stand in it, where people read names."""
+    if event.subject_kind == "budget":
+        return [raw_owner(event.subject_label)]
+    if event.subject_kind == "statement" and event.after:
+        return [str(json.loads(event.after).get("account", ""))]
+    return []
 
 
 def _label(event: AuditEvent, names: Mapping[str, str]) -> str:
     """What was changed, by its name."""
-    if _is_budget(event):
-        return budget_in_words(event.subject_label, names)
-    return event.subject_label
+    label = event.subject_label
+    if event.subject_kind == "budget":
+        return budget_in_words(label, names)
+    if event.subject_kind == "poolterms":
+        return f"terms of {label.partition(':')[0]}"
+    if event.subject_kind == "schedulingrule":
+        return f"scheduling: {words(label.removeprefix('scheduling by '))}"
+    return _NAMELESS.get(event.subject_kind, label)
 
 
-def _told(event: AuditEvent) -> list[Change]:
+def _told(event: AuditEvent, names: Mapping[str, str]) -> list[Change]:
     """What changed; of something new not what it does not have."""
-    found = changes(event.before, event.after)
-    told = found if event.before else [one for one in found if not one.is_nothing]
-    return [in_units(one) for one in told]
+    found = told_changes(event.action, event.before, event.after)
+    if event.subject_kind == "statement":
+        found = [replace(one, after=names.get(one.after or "", one.after)) for one in found]
+    return found if event.before else [one for one in found if not one.is_nothing]
 
 
 def _csv(viewer: User, query: AuditQuery) -> StreamedFile:

@@ -18,7 +18,7 @@ from portal.forms.composing.schedules import ScheduleForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.composing.offers import offer_for
 from portal.pages.listing.leaves import leaf_of
-from portal.reports.diffs import changes
+from portal.reports.diffs import told_changes
 from portal.reports.spec_text import template_text
 from portal.serving.zones import zone_of
 from scheduler.conf import load_conf
@@ -86,7 +86,8 @@ def schedule_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "may_take_over": may_take_over(viewer, schedule),
         "acts": (acts := leaf_of(request, acts_on(viewer, schedule), "acts", size=10)),
         "act_lines": [
-            (one, act_words(one), changes(*told_of(viewer, schedule, one))) for one in acts
+            (one, act_words(one), told_changes(one.action, *told_of(viewer, schedule, one)))
+            for one in acts
         ],
         "currency": load_conf().currency,
         "now": now,

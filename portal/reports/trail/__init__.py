@@ -1,0 +1,1 @@
+"""What the audit keeps, as the pages say it where it is changed."""
