@@ -18,7 +18,7 @@ from portal.pages.saved.views import REPORT, kept_query, report_query, report_vi
 from portal.reports.books import files
 from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.books.cells import exact_text, shown
-from portal.reports.books.figures import report_figure
+from portal.reports.books.figures import report_pictures
 from portal.reports.books.opened import (
     PAGE_ROWS,
     check_words,
@@ -36,7 +36,7 @@ from scheduler.selectors.books.catalogue import (
     report_named,
     reports_for,
 )
-from scheduler.selectors.books.frame import Ask, Report, Sheet, sum_under
+from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.books.overview import (
     books_overview,
@@ -44,6 +44,7 @@ from scheduler.selectors.books.overview import (
     movers,
     reconciliation,
 )
+from scheduler.selectors.books.ratios import sum_under
 from scheduler.selectors.books.scope import scope_of
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
@@ -168,7 +169,7 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
         "details": details,
         "has_details": wish.has_details,
         "has_all_rows": wish.has_all_rows,
-        "figure": report_figure(found, sheet),
+        "pictures": report_pictures(found, sheet),
         "following": following,
         "page_rows": PAGE_ROWS,
     }

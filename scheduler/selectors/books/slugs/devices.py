@@ -16,6 +16,7 @@ from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import DeviceSegment, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Bound,
     Cells,
     Check,
@@ -186,6 +187,7 @@ REPORTS = (
     Report(
         "capacity", "Capacity", "Where every second of every GPU in service went.",
         "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity, SPAN,
+        ("day", "in_service_gpu_seconds"), (Bars(tuple(f"{b}_gpu_seconds" for b in _BUCKETS)),),
     ),
     Report(
         "segments", "Segments", "The device seconds behind a figure, as they were written.",

@@ -14,6 +14,7 @@ from scheduler.ledger.rating import is_recovery
 from scheduler.models import LedgerEntry, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Cells,
     Check,
     Column,
@@ -196,5 +197,6 @@ REPORTS = (
         Who.BOOKS,
         _rate_variance,
         chart=("sku", "charged"),
+        bars=(Bars(("charged", "platform"), ("pool_cost",)),),
     ),
 )

@@ -13,6 +13,7 @@ from scheduler.ledger.exact import EXACT, ZERO, total
 from scheduler.models import Adjustment, LedgerEntry, PeriodClose, Statement
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Cells,
     Check,
     Column,
@@ -270,6 +271,7 @@ REPORTS = (
         _period_summary,
         frozenset({"team", "project"}),
         ("project", "total"),
+        (Bars((*_AMOUNTS, "other_amount")),),
     ),
     Report(
         "adjustments",
