@@ -20,6 +20,7 @@ from scheduler.selectors.sharing.activity import (
     Use,
     read_activity,
 )
+from scheduler.selectors.sharing.overview import bar_whole
 from scheduler.selectors.sharing.reckoning import (
     Foresight,
     Standing,
@@ -57,8 +58,8 @@ class HeldRow:
 
     @property
     def whole(self) -> int:
-        """What the bar stands for."""
-        return max(1, self.guaranteed + self.borrowed, self.maximum or 0)
+        """What its bar stands for."""
+        return bar_whole(self.guaranteed, self.borrowed, self.maximum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,8 @@ _NAMED = 5
 class QuotaRow:
     """A quota of the team or of one of its projects, in GPUs, with its active grants added.
 
-    `own` and `borrowed` are held; `lent` of its guarantee others hold, `borrowers` by name as far
-    as the viewer sees their teams, the others together.
+    `own` and `borrowed` are held; `free` of its guarantee it does not hold, of which others hold
+    `lent`, `borrowers` by name as far as the viewer sees their teams, the others together.
     `oversubscribed`: guarantees of all teams in this scope beyond what is in service. `is_above`:
     it holds more than it may since it was lowered, which affects new starts alone.
     """
@@ -65,9 +65,14 @@ class QuotaRow:
     seen: str
 
     @property
+    def rest(self) -> int:
+        """What nobody holds of its guarantee."""
+        return self.free - self.lent
+
+    @property
     def whole(self) -> int:
-        """What the bar stands for: the guarantee, and what is held beyond it."""
-        return max(1, self.guaranteed + self.borrowed)
+        """What its bar stands for."""
+        return bar_whole(self.guaranteed, self.borrowed, self.maximum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,12 @@ class TeamQuota:
     owners: Sequence[tuple[str, str]]
     pools: Sequence[str]
     models: Sequence[str]
+
+
+def bar_whole(guaranteed: int, borrowed: int, maximum: int | None) -> int:
+    """The GPUs that the bar of a quota stands for, on every page: what is guaranteed and held
+    beyond it, and all that it may hold where that is limited."""
+    return max(1, guaranteed + borrowed, maximum or 0)
 
 
 def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
@@ -199,7 +210,7 @@ def _row(quota: Any, lent_of: _Lent, oversubscribed: int) -> QuotaRow:
         own=own,
         borrowed=quota.held - own,
         lent=lent,
-        free=quota.whole - own - lent,
+        free=quota.whole - own,
         borrowers=lent_of.borrowers if lent else (),
         oversubscribed=oversubscribed,
         is_above=maximum is not None and quota.held > maximum,
