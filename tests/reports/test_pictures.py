@@ -162,6 +162,13 @@ def test_every_second_of_the_cluster_is_drawn(root, closed):
     assert picture.figure["data"][0]["orientation"] == "h"
 
 
+def test_the_page_says_the_picture_and_its_unit(client, root, closed):
+    client.force_login(root)
+    page = client.get("/finance/reports/period-summary/?period=2026-11").content.decode()
+    assert 'aria-label="Period summary. vision/digits: guaranteed 7.20 EUR, ' in page
+    assert '<b>Period summary</b> <span class="muted">EUR</span>' in page
+
+
 def test_across_a_column_each_of_its_values_is_a_part(root, closed):
     report, sheet = open_report(root, "period-summary", Ask("2026-11"))
     (whole,) = report_pictures(report, sheet)

@@ -9,12 +9,13 @@ from typing import Any
 
 from portal.reports.charts import NAMES_AXIS, VALUES_AXIS
 from portal.reports.windows import TIME_AXIS
+from scheduler.ledger.exact import ZERO
 
 BAR_PX, BAR_FRAME_PX, LEGEND_PX = 32, 80, 24
 _NAMED_DAYS, _DAY_MS = 7, 86_400_000
 # Higher than a bar, so that it is seen before it, within it and beyond it.
 _MARKS: tuple[dict[str, Any], ...] = (
-    {"symbol": "line-ns-open", "size": 26, "line": {"width": 3}},
+    {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}},
     {"symbol": "diamond", "size": 10, "line": {"width": 2}},
 )
 # Plotly itself would tell parts from the last to the first.
@@ -29,9 +30,13 @@ class Bar:
     words: str
     lengths: Sequence[Decimal | None]
 
+    def far(self, number: int) -> Decimal:
+        """How far one of its lengths goes, either way."""
+        return abs(self.lengths[number] or ZERO)
+
     def size(self, parts: int) -> Decimal:
         """What its parts come to."""
-        return sum((length or 0 for length in self.lengths[:parts]), Decimal(0))
+        return sum((length or ZERO for length in self.lengths[:parts]), ZERO)
 
     def weight(self, parts: int) -> tuple[Decimal, Decimal]:
         """How much it counts, either way."""
@@ -42,7 +47,7 @@ class Bar:
         return self.size(parts), self._furthest(parts)
 
     def _furthest(self, parts: int) -> Decimal:
-        return max((abs(mark or 0) for mark in self.lengths[parts:]), default=Decimal(0))
+        return max(map(self.far, range(parts, len(self.lengths))), default=ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ class Part:
     title: str
     places: int
     mark: int | None = None
+
+    @property
+    def least(self) -> Decimal:
+        """What is shorter has no length on a screen."""
+        return Decimal(1).scaleb(-self.places)
 
 
 def lying(bars: Sequence[Bar], parts: Sequence[Part], unit: str) -> dict[str, Any]:
@@ -129,7 +139,9 @@ def _days_of(days: list[str]) -> dict[str, Any]:
 
 
 def _longest(bars: Sequence[Bar]) -> Decimal:
-    return max((abs(length or 0) for bar in bars for length in bar.lengths), default=Decimal(0))
+    return max(
+        (bar.far(number) for bar in bars for number in range(len(bar.lengths))), default=ZERO
+    )
 
 
 def _drawn(amount: Decimal | None, places: int) -> float | None:

@@ -151,8 +151,8 @@ def _picture(report: Report, measure: _Measure) -> Picture | None:
     if is_time:
         bars.sort(key=lambda bar: bar.key)
     else:
-        least = Decimal(1).scaleb(-_PLACES.get(measure.form, _USUAL_PLACES))
-        bars = [bar for bar in bars if any(abs(length or 0) >= least for length in bar.lengths)]
+        least = _parts(measure)[0].least
+        bars = [bar for bar in bars if any(bar.far(n) >= least for n in range(len(bar.lengths)))]
         # The largest either way: what was given back counts as much as what was charged.
         bars.sort(key=lambda bar: bar.weight(many), reverse=True)
         bars = sorted(bars[:MOST_BARS], key=lambda bar: bar.order(many))
@@ -183,11 +183,11 @@ def _parts(measure: _Measure) -> list[Part]:
 
 
 def _is_drawn(part: Part, bars: Sequence[Bar], is_held_against: bool) -> bool:
-    """What is all zeros is left out; of bars that are held against something, it says something."""
-    lengths = [bar.lengths[part.number] for bar in bars]
+    """What has no length anywhere is left out; of bars that are held against something, that says
+    something."""
     if is_held_against and part.mark is None:
-        return any(length is not None for length in lengths)
-    return any(lengths)
+        return any(bar.lengths[part.number] is not None for bar in bars)
+    return any(bar.far(part.number) >= part.least for bar in bars)
 
 
 def _told_apart(bars: Sequence[Bar], label: str) -> list[Bar]:

@@ -20,7 +20,7 @@ from scheduler.selectors.sharing.activity import (
     Use,
     read_activity,
 )
-from scheduler.selectors.sharing.overview import bar_whole
+from scheduler.selectors.sharing.bars import bar_whole
 from scheduler.selectors.sharing.reckoning import (
     Foresight,
     Standing,
@@ -59,7 +59,7 @@ class HeldRow:
     @property
     def whole(self) -> int:
         """What its bar stands for."""
-        return bar_whole(self.guaranteed, self.borrowed, self.maximum)
+        return bar_whole(self.quota.held, self.guaranteed, self.maximum)
 
 
 @dataclass(frozen=True, slots=True)
