@@ -35,8 +35,9 @@ def gaps_above(silences: Iterable[Silence], arrivals: Arrivals, node: str) -> di
             continue
         # The socket sends one row to everybody who follows: it has no zone of its own.
         since, until = gap.since.astimezone(UTC), gap.until.astimezone(UTC)
+        form = "%H:%M:%S" if since.date() == until.date() else "%-d %b %Y, %H:%M:%S"
         found[line] = (
-            f"{node} was not heard {since:%-d %b %Y, %H:%M:%S} to {until:%H:%M:%S} UTC; "
+            f"{node} was not heard {since:%-d %b %Y, %H:%M:%S} to {until:{form}} UTC; "
             "what it wrote meanwhile stands below, 0 bytes were lost"
         )
     return found

@@ -62,12 +62,16 @@ def since(moment: object, now: datetime | None = None) -> SafeString:
     return _time_element(moment, _age(moment, now), "since")
 
 
-def clock(moment: object, now: datetime | None = None, form: str = "%H:%M:%S") -> SafeString:
-    """The local time of day within today, else the moment; full time and zone on hover."""
+def clock(
+    moment: object, now: datetime | None = None, form: str = "%H:%M:%S", beside: object = None
+) -> SafeString:
+    """The local time of day within today, else the moment; full time and zone on hover. `beside`:
+    the other end of a span, which has to be of today as well, so that both ends say their days."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
     shown, today = local(moment), local(now or timezone.now())
-    if shown.date() == today.date():
+    other = local(beside) if isinstance(beside, datetime) else today
+    if shown.date() == today.date() == other.date():
         return _time_element(moment, f"{shown:{form}}")
     return _time_element(moment, f"{shown:{MOMENT}}")
 

@@ -60,8 +60,19 @@ def test_where_the_log_says_too_little_nothing_shows_and_it_is_asked_again(clien
     url = reverse("jobs:progress", args=[yard.running.pk])
     text = client.get(url).content.decode()
     assert "<svg" not in text and 'id="job-progress" hidden data-topic' in text
+
+
+def test_too_few_reports_are_said_in_a_sentence_as_high_as_it_is(client, alice, yard):
     print_steps(yard, 2)
-    assert "<svg" not in client.get(url).content.decode()
+    client.force_login(alice)
+    text = client.get(reverse("jobs:progress", args=[yard.running.pk])).content.decode()
+    assert "<svg" not in text and "roomy" not in text and "hidden" not in text
+    assert "tells too little yet to draw it: epoch 2 of 40" in text and 'hx-trigger="live"' in text
+    # Room is kept for a picture where there is a pace, and none before.
+    address = reverse("jobs:detail", args=[yard.running.pk])
+    assert 'class="panel loads roomy" id="job-progress"' in client.get(address).content.decode()
+    print_steps(yard, 1)
+    assert 'class="panel loads" id="job-progress"' in client.get(address).content.decode()
 
 
 def test_what_is_over_has_none_and_asks_no_more(client, alice, yard):

@@ -97,18 +97,24 @@ def test_a_day_of_another_month_is_refused_by_field(client, root, closed):
 
 def test_reports_have_their_picture_where_there_is_something(client, root, closed):
     client.force_login(root)
-    adjustments = client.get("/finance/reports/adjustments/?period=2026-11").context["figure"]
-    assert adjustments["data"][0]["x"] == [-0.33]
-    bars = client.get("/finance/reports/audit-extract/?period=2026-11").context["figure"]["data"][0]
+
+    def pictures(slug):
+        return client.get(f"/finance/reports/{slug}/?period=2026-11").context["pictures"]
+
+    (adjustments,) = pictures("adjustments")
+    assert adjustments.figure["data"][0]["x"] == [-0.33]
+    assert adjustments.summary.endswith(": effect −0.33 EUR.")
+    (audit,) = pictures("audit-extract")
+    bars = audit.figure["data"][0]
     shown = dict(zip(bars["y"], bars["x"], strict=True))
     assert shown["adjustment: propose"] == shown["adjustment: post"] == 1
-    assert client.get("/finance/reports/restatements/?period=2026-11").context["figure"] is None
+    assert pictures("restatements") == []
 
 
 def test_the_picture_of_groups_shows_what_the_table_shows(client, root, closed):
     client.force_login(root)
     page = client.get("/finance/reports/team-statement/?period=2026-11&by=team").context
-    figure, names = page["figure"], [column.name for column, _ in page["columns"]]
+    figure, names = page["pictures"][0].figure, [column.name for column, _ in page["columns"]]
     billed = {row[0].text: float(row[names.index("billed")].value) for row in page["rows"]}
     assert dict(zip(figure["data"][0]["y"], figure["data"][0]["x"], strict=True)) == billed
     assert figure["layout"]["xaxis"]["title"]["text"] == f"Billed, {page['sheet'].currency}"

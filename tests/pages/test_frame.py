@@ -21,13 +21,13 @@ SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
 # drawings that a legend beside them explains. Everything else stands in the guide.
 SHOWN_ELSEWHERE = {
     "base": "clip js mono only-s waittxt",
-    "cluster": "chips compare differs gmap pre roomy",
+    "cluster": "chips compare differs gmap js pre roomy",
     # Marks of scripts: that there is one, that a region waits with its news; what one did just now.
     "components": "changed has-changed messages who-line",
     "forms": "big blk c2 c4 c6 mono remarks sum",
     "log": "at beside by2 by3 by4 col dur fold gaps hit l2 le lg no-lines note-line plain ranked "
     "ranks timed",
-    "pages": "al fix hair k-alloc k-util map na no shapelayer when",
+    "pages": "al fix hair k-alloc k-util map na no point scatterlayer scatterpts shapelayer when",
     "palette": "finds grow",
     "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
     "shell-head shell-keys shell-out shell-page shell-screen shell-view",

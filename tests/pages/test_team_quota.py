@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import User
@@ -52,7 +54,7 @@ def test_own_borrowed_and_lent_add_up(
     (ours,) = team_quota(root, "vision", now=now).rows
     (theirs,) = team_quota(root, "speech", now=now).rows
     # Of the two that speech borrows one is guaranteed to nobody.
-    assert (ours.own, ours.borrowed, ours.lent, ours.free) == (1, 0, 1, 0)
+    assert (ours.own, ours.borrowed, ours.free, ours.lent, ours.rest) == (1, 0, 1, 1, 0)
     assert ours.borrowers == (("speech", 2),)
     assert (theirs.own, theirs.borrowed, theirs.lent) == (1, 2, 0)
     assert ours.oversubscribed == theirs.oversubscribed == 0
@@ -92,6 +94,28 @@ def test_a_lost_node_shows_by_how_much_guarantees_are_oversubscribed(
     (row,) = team_quota(root, "vision", now=timezone.now()).rows
     assert (row.oversubscribed, row.guaranteed) == (2, 2)
     assert "oversubscribed by 2" in said(as_(root).get(URL))
+
+
+def test_the_board_draws_a_quota_as_its_own_page_does(
+    cluster, root, team, other_team, alice, carol, project, other_project, as_
+):
+    """To one scale: up to the most it may hold."""
+    set_quota(actor=root, owner=team, guaranteed=1, maximum=4)
+    for node in cluster.nodes:
+        start(submit(alice, project), node)
+    set_quota(actor=root, owner=other_team, guaranteed=2)
+    client = as_(root)
+    bars = []
+    for name in ("quota", "board"):
+        page = said(client.get(reverse(f"teams:{name}", args=[team.slug])))
+        bars.append(re.search(r'<svg class="bar".*?</span>', page, re.S)[0])
+        assert "free of what is guaranteed" in page
+    assert bars[0] == bars[1]
+    assert "1 own, 0 free, 1 borrowed" in bars[0]
+    assert re.findall(r'class="b-(used|bor)" x="([\d.]+)%" width="([\d.]+)%"', bars[0]) == [
+        ("used", "0.00", "25.00"),
+        ("bor", "25.00", "25.00"),
+    ]
 
 
 def test_the_page_names_everything(cluster, root, team, project, lead, as_):

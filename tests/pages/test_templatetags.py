@@ -190,6 +190,20 @@ def test_clock_adds_the_date_when_it_is_not_today() -> None:
     assert shown(NOW - timedelta(days=400)) == "16 Oct 2025, 14:32"
 
 
+def test_both_ends_of_a_span_say_their_days_unless_they_are_of_today() -> None:
+    def span(start: datetime, end: datetime) -> list[str]:
+        text = "{% clock a now '%H:%M' beside=b %}|{% clock b now '%H:%M' beside=a %}"
+        return [
+            one.partition(">")[2].partition("<")[0]
+            for one in rendered(text, a=start, b=end, now=NOW).split("|")
+        ]
+
+    hours = timedelta(hours=1)
+    assert span(NOW - 2 * hours, NOW + 2 * hours) == ["12:32", "16:32"]
+    assert span(NOW - 20 * hours, NOW) == ["19 Nov 2026, 18:32", "20 Nov 2026, 14:32"]
+    assert span(NOW, NOW + 12 * hours) == ["20 Nov 2026, 14:32", "21 Nov 2026, 02:32"]
+
+
 def test_no_time_is_a_dash() -> None:
     assert rendered("{% ago x %}{% since x %}{% clock x %}{% absolute x %}", x=None) == "––––"
 

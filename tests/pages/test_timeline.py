@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import escape
+from django.utils.html import escape, strip_tags
 
 from scheduler.models import Allocation, Attempt, Booking, Device, Job, MaintenanceWindow, Placement
 from scheduler.selectors.calendar import plans
@@ -155,6 +155,24 @@ def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):
     assert escape(f"from={links['Later'][0].replace(':', '%3A')}&") in page.content.decode()
     one = client.get(reverse(LINE), {"from": asked["from"], "span": "1h"}).context["window"]
     assert (one.start, one.end) == (window.start, window.start + timedelta(hours=1))
+
+
+def test_a_span_over_midnight_says_both_days(client, alice, yard):
+    client.force_login(alice)
+    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    start, end = midnight - timedelta(hours=2), midnight + timedelta(hours=2)
+    asked = {"from": f"{start:%Y-%m-%dT%H:%MZ}", "to": f"{end:%Y-%m-%dT%H:%MZ}"}
+    for route in (LINE, "cluster_room"):
+        page = strip_tags(client.get(reverse(route), asked).content.decode())
+        assert f"{start:%-d %b %Y, 22:00} to {end:%-d %b %Y, 02:00}" in page
+    device = yard.cluster.node(1).devices.order_by("pk").first()
+    have_run(yard, 1, [device], timedelta(hours=1))
+    Allocation.objects.filter(placement__attempt__number=2, device=device).update(
+        acquired_at=midnight - timedelta(minutes=30), released_at=midnight + timedelta(seconds=1)
+    )
+    listed = client.get(reverse(LINE), {**asked, "view": "list"}).content.decode()
+    assert f">{midnight - timedelta(minutes=30):%-d %b %Y, 23:30}</time>" in listed
+    assert f">{midnight:%-d %b %Y, 00:00}</time>" in listed
 
 
 def test_a_span_is_typed_and_the_rest_of_the_address_stays(client, root, alice):

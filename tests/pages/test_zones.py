@@ -139,6 +139,9 @@ def test_charts_go_by_the_page_and_rows_for_many_by_utc() -> None:
         assert stamp(NOON) == "2026-11-20T13:00:00.000000"
         said = gaps_above([silence], [(7, NOON + timedelta(minutes=4))], "n1")[7]
     assert said.startswith("n1 was not heard 20 Nov 2026, 12:00:00 to 12:03:00 UTC; ")
+    late = Silence(NOON + timedelta(hours=11), NOON + timedelta(hours=13))
+    said = gaps_above([late], [(7, NOON + timedelta(hours=14))], "n1")[7]
+    assert "20 Nov 2026, 23:00:00 to 21 Nov 2026, 01:00:00 UTC; " in said
 
 
 def test_utc_under_other_names_and_by_choice_is_utc() -> None:

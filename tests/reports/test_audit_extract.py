@@ -54,7 +54,7 @@ def test_a_page_says_in_words_what_a_file_says_in_codes(client, root, written):
         (root.username, "—", "period: soft close", "report file")
     }
     assert ">5 rows; details: Event, Address<" in page.content.decode()
-    (bar,) = page.context["figure"]["data"][0]["y"]
+    (bar,) = page.context["pictures"][0].figure["data"][0]["y"]
     assert bar == "period: soft close"
     assert short_text("subject", "quotarequest") == "quota request"
     file = b"".join(client.get(f"{ADDRESS}&format=csv")).decode("utf-8-sig")

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from portal.reports.books.figures import report_figure
+from portal.reports.books.figures import report_pictures
 from portal.reports.books.pivots import groups_of
 from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.frame import Ask
@@ -68,7 +68,8 @@ def test_budgets_within_each_other_are_drawn_one_by_one_and_not_added_up(root, y
         set_budget(actor=root, owner=owner, gpu_hours=100, **months)
     report, sheet = open_report(root, "budget-actual", Ask("2026-11"))
     assert not sheet.totals and not groups_of(report)
-    (bars,) = report_figure(report, sheet)["data"]
+    (picture,) = report_pictures(report, sheet)
+    bars = picture.figure["data"][0]
     assert dict(zip(bars["y"], bars["x"], strict=True)) == {team.slug: 2, project.path: 2}
 
 

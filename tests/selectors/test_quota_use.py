@@ -200,7 +200,7 @@ def test_a_month_is_first_shown_by_team_and_model_and_day_by_day_on_request(
     assert [text for *_, text in page.context["foot"][2:]] == [
         text for column, _, text in days["foot"] if column.name in lines[0]
     ][2:]
-    assert page.context["figure"] == days["figure"]
+    assert page.context["pictures"] == days["pictures"]
     file = b"".join(client.get(f"{ADDRESS}&format=csv")).decode("utf-8-sig")
     sent = client.get(f"/api/v1{ADDRESS}&limit=1000").json()["rows"]
     count = len(list(csv.DictReader(io.StringIO(file))))

@@ -14,14 +14,14 @@ from django.utils.safestring import SafeString
 
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, pool_asked, viewer_of
-from portal.pages.cluster.gantt import LABEL, WIDTH, Scale, ticks
+from portal.pages.cluster.gantt import HEAD, LABEL, WIDTH, Scale, ticks
 from portal.pages.cluster.moments import SPANS, kept_beside, window_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.freeing.room import Point, PoolRoom, room_over_time
 
 PARAMETERS = ("span", "at", "from", "to", "pool", "of", "need", "view", "page", "part")
-_TOP, _HIGH = 28, 96
+_TOP, _HIGH, _APART = 28, 96, 4
 _POOLS_A_PAGE = 12
 
 
@@ -145,12 +145,6 @@ def draw_room(room: PoolRoom, scale: Scale, now: datetime, need: int = 0) -> Saf
         '<path class="tk" d="M{} {}H{}"/>',
         ((LABEL, y(mark), WIDTH) for mark in marks),
     )
-    # Above what is drawn, which they go along with on a phone.
-    counts = format_html_join(
-        "",
-        '<text class="gl mu" x="{}" y="{}">{}</text>',
-        ((LABEL - 34, y(mark) + 4, mark) for mark in marks),
-    )
     ends = [*room.past, *room.latest][:1]
     words = f"{room.total} in all" + (f", {ends[0][1]} free at first" if ends else "")
     now_line, need_line = SafeString(""), SafeString("")
@@ -160,18 +154,32 @@ def draw_room(room: PoolRoom, scale: Scale, now: datetime, need: int = 0) -> Saf
             scale.x(now), bottom, scale.x(now), f"{timezone.localtime(now):%H:%M}",
         )  # fmt: skip
     if need:
-        need_line = format_html(
-            '<path class="rm-need" d="M{} {}H{}"/><text class="gl" x="6" y="{}">needs {}</text>',
-            LABEL, y(need), WIDTH, y(need) + 4, need,
-        )  # fmt: skip
+        need_line = format_html('<path class="rm-need" d="M{} {}H{}"/>', LABEL, y(need), WIDTH)
     joined = [*room.past, *room.latest[:1]]
     return format_html(
         '<svg class="gantt" viewBox="0 0 {} {}" role="img" aria-label="Free in {}: {}">'
         "{}{}{}{}{}{}{}{}</svg>",
-        WIDTH, bottom + 4, room.pool, words, grid,
+        WIDTH, bottom + _APART, room.pool, words, grid,
         format_html_join("", "{}", ((tick,) for tick in ticks(scale, bottom, now))),
         _area("rm-past", joined, scale, y), _area("rm-late", room.latest, scale, y),
-        _line("rm-soon", room.likely, scale, y), counts, need_line, now_line,
+        _line("rm-soon", room.likely, scale, y), need_line, now_line, _counts(marks, need, y),
+    )  # fmt: skip
+
+
+def _counts(marks: Sequence[int], need: int, y: Callable[[int], float]) -> SafeString:
+    """Above what is drawn, on ground of their own: on a phone they stay while that is scrolled."""
+    needs = ""
+    if need:
+        needs = format_html('<text class="gl" x="6" y="{}">needs {}</text>', y(need) + 4, need)
+    return format_html(
+        '<rect class="gut" x="0" y="{}" width="{}" height="{}"/>{}{}',
+        HEAD - _APART, LABEL - _APART, _TOP + _HIGH + 2 * _APART - HEAD,
+        format_html_join(
+            "",
+            '<text class="gl mu" x="{}" y="{}">{}</text>',
+            ((LABEL - 34, y(mark) + 4, mark) for mark in marks),
+        ),
+        needs,
     )  # fmt: skip
 
 

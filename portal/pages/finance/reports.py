@@ -17,7 +17,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.saved.views import REPORT, kept_query, report_query, report_views
 from portal.reports.books import files
 from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
-from portal.reports.books.figures import report_figure
+from portal.reports.books.figures import report_pictures
 from portal.reports.books.opened import (
     PAGE_ROWS,
     check_words,
@@ -163,7 +163,7 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
         "details": details,
         "has_details": wish.has_details,
         "has_all_rows": wish.has_all_rows,
-        "figure": report_figure(found, sheet),
+        "pictures": report_pictures(found, sheet),
         "following": following,
         "page_rows": PAGE_ROWS,
     }

@@ -18,6 +18,7 @@ from portal.templatetags import measures
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.selectors.logs import get_readable_placement
 from scheduler.selectors.printed.course import Course, Point, course_of
+from scheduler.selectors.printed.progress import progress_of
 from scheduler.states import LIVE_JOB_STATES, JobState
 
 # Of the picture, and of what stands left of, above and below the lines.
@@ -53,14 +54,19 @@ class Shown:
 
 @page("GET")
 def job_progress(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """A region of the job's page; hidden while its log says too little of how far it is."""
+    """A region of the job's page; hidden while its log says nothing of how far it is, a sentence
+    while that is too little for a picture."""
     viewer, now = viewer_of(request), timezone.now()
     job = get_visible_job(viewer, pk)
     placement = get_readable_placement(viewer, job)
-    is_running = job.state == JobState.RUNNING and placement is not None
-    course = course_of(placement, now=now) if is_running and placement is not None else None
+    progress = course = None
+    if job.state == JobState.RUNNING and placement is not None:
+        progress = progress_of(placement, now=now)
+    if progress is not None and placement is not None:
+        course = course_of(placement, now=now, progress=progress)
     context = {
         "job": job,
+        "progress": progress,
         "is_live": job.state in LIVE_JOB_STATES,
         "shown": shown_course(course, now=now) if course is not None else None,
         "now": now,

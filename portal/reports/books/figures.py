@@ -1,170 +1,235 @@
-"""The picture beside a report's table, from the same rows."""
+"""The pictures beside a report's table, from the same rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
-from itertools import islice
+from functools import partial
 from typing import Any
 
-from portal.reports.books.cells import short_text
-from portal.reports.charts import NAMES_AXIS, VALUES_AXIS
-from portal.reports.windows import TIME_AXIS
+from portal.reports.books.cells import exact_text, short_text, two_places
+from portal.reports.books.drawing import Bar, Part, lying, upright
 from portal.templatetags import measures
-from scheduler.selectors.books.frame import Form, Report, Sheet
+from scheduler.selectors.books.frame import Bars, Cell, Column, Form, Report, Sheet
+from scheduler.states import day_words
 
-_MOST_BARS = 20
-_NAMED_DAYS, _DAY_MS = 7, 86_400_000
-_MOST_ROWS = 5_000
-_LEAST_DRAWN, _LEAST_HOURS = Decimal("0.01"), Decimal("0.0001")
-_HOUR_PLACES = 4
-BAR_PX, BAR_FRAME_PX = 32, 80
-# Buckets of a day, from what was used to what was lost; each its own colour of the theme.
-_BUCKETS = ("run", "overhead", "unreachable", "reserved_idle", "free", "drained", "down")
+MOST_BARS = 20
+# What is drawn is whole: of more rows than these nothing is.
+_MOST_ROWS = 20_000
+_TIMES = frozenset({"day", "week", "month"})
+_HOURS, _MONEY = frozenset({Form.SECONDS, Form.HOURS}), frozenset({Form.AMOUNT, Form.PRICE})
+# By what is drawn, the decimals of a length and the least one: a bar of no length at all, such as
+# cents of rounding, would only take room.
+_PLACES = {Form.AMOUNT: 2, Form.COUNT: 0}
+_USUAL_PLACES = 4
 
 
-def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
-    """Bars of the largest, or a capacity month as stacked days; None where nothing is to draw."""
-    if report.slug == "capacity":
-        return _capacity(report, sheet)
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure, the unit of its lengths, and the same in words."""
+
+    figure: dict[str, Any]
+    unit: str
+    summary: str
+
+
+@dataclass(slots=True)
+class _Found:
+    """A label and what was added up of it; None where nothing is said."""
+
+    words: str
+    sums: list[Decimal | int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """The columns of one picture, and whose currency they are in."""
+
+    parts: Sequence[Column]
+    marks: Sequence[Column]
+    currency: str
+    found: dict[str, _Found] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[Column]:
+        return [*self.parts, *self.marks]
+
+    @property
+    def form(self) -> Form:
+        return self.parts[0].form
+
+    @property
+    def unit(self) -> str:
+        if self.form in _HOURS:
+            return "GPU-h"
+        return self.currency if self.form in _MONEY else ""
+
+
+def report_pictures(report: Report, sheet: Sheet) -> list[Picture]:
+    """Bars of the largest, or of days in order of time; one for each measure and currency, none
+    where nothing is to draw."""
     if report.chart is None:
+        return []
+    if sheet.drawn:
+        return _pictures(report, [_counted(report, sheet)])
+    if report.is_streamed or (sheet.count or 0) > _MOST_ROWS:
+        return []
+    names = {column.name for column in report.columns}
+    told = [one for one in report.bars if names.issuperset((*one.parts, *one.marks))]
+    found = []
+    for bars in told or [Bars((report.chart[1],))]:
+        found += _pictures(report, _collected(report, sheet, bars))
+    return found
+
+
+def _counted(report: Report, sheet: Sheet) -> _Measure:
+    """What the sheet has counted itself, as its rows are too many."""
+    assert report.chart is not None
+    label, _ = report.chart
+    found = {
+        key: _Found(short_text(label, key) or "none", [count]) for key, count in sheet.drawn.items()
+    }
+    title = f"{report.grain.capitalize()}s"
+    return _Measure([Column(report.grain, title, Form.COUNT)], (), "", found)
+
+
+def _collected(report: Report, sheet: Sheet, bars: Bars) -> list[_Measure]:
+    """Rows by their labels, apart by currency where that is the row's own."""
+    assert report.chart is not None
+    label, _ = report.chart
+    places = {column.name: place for place, column in enumerate(report.columns)}
+    parts, marks = ([report.column(name) for name in names] for names in (bars.parts, bars.marks))
+    cells_of = [places[column.name] for column in (*parts, *marks)]
+    currency = places.get("currency") if parts[0].form in _MONEY else None
+    found: dict[str, _Measure] = {}
+    for row in sheet.rows(0):
+        own = [row.cells[place] for place in cells_of]
+        if all(cell is None for cell in own):
+            continue
+        whose = str((currency is not None and row.cells[currency]) or sheet.currency)
+        measure = found.setdefault(whose, _Measure(parts, marks, whose))
+        if label == "project":
+            key = _words(report, row.cells, places)
+        else:
+            key = exact_text(row.cells[places[label]])
+        if key not in measure.found:
+            measure.found[key] = _Found(_words(report, row.cells, places), [None] * len(own))
+        sums = measure.found[key].sums
+        for number, cell in enumerate(own):
+            if isinstance(cell, int | Decimal):
+                sums[number] = cell + (sums[number] or 0)
+    return list(found.values())
+
+
+def _words(report: Report, cells: Sequence[Cell], places: dict[str, int]) -> str:
+    """What a bar is called: a project and a budget by the path of whose they are."""
+    assert report.chart is not None
+    label = report.chart[0]
+    if label in ("project", "budget") and "team" in places:
+        path = "/".join(str(cells[places[name]] or "") for name in ("team", "project"))
+        nobody = "the organisation" if label == "budget" else "no team"
+        return path.strip("/") or nobody
+    column = report.column(label)
+    cell = cells[places[label]]
+    if isinstance(cell, date):
+        return day_words(cell)
+    return short_text(label, exact_text(cell)) or f"no {column.title.lower()}"
+
+
+def _pictures(report: Report, found: Sequence[_Measure]) -> list[Picture]:
+    made = (_picture(report, measure) for measure in found)
+    return [one for one in made if one is not None]
+
+
+def _picture(report: Report, measure: _Measure) -> Picture | None:
+    assert report.chart is not None
+    is_time = report.chart[0] in _TIMES
+    bars = [Bar(key, one.words, _lengths(measure, one)) for key, one in measure.found.items()]
+    many = len(measure.parts)
+    if is_time:
+        bars.sort(key=lambda bar: bar.key)
+    else:
+        least = _parts(measure)[0].least
+        bars = [bar for bar in bars if any(bar.far(n) >= least for n in range(len(bar.lengths)))]
+        # The largest either way: what was given back counts as much as what was charged.
+        bars.sort(key=lambda bar: bar.weight(many), reverse=True)
+        bars = sorted(bars[:MOST_BARS], key=lambda bar: bar.order(many))
+    bars = _told_apart(bars, report.chart[0])
+    parts = [part for part in _parts(measure) if _is_drawn(part, bars, bool(measure.marks))]
+    if not bars or not any(part.number < many for part in parts):
         return None
-    names = [column.name for column in report.columns]
-    if report.stack and set(report.stack) <= set(names):
-        return _stacked(report, sheet, report.chart[0])
-    label, value = (names.index(name) for name in report.chart)
-    team = names.index("team") if report.chart[0] == "project" else None
-    is_hours = report.columns[value].form is Form.SECONDS
-    sums = {key: Decimal(count) for key, count in sheet.drawn.items()}
-    for row in () if sums else islice(sheet.rows(0), _MOST_ROWS):
-        cell, key = row.cells[value], str(row.cells[label] or "")
-        if team is not None:
-            key = f"{row.cells[team]}/{key}".rstrip("/")
-        if isinstance(cell, int | Decimal) and key:
-            sums[key] = sums.get(key, Decimal(0)) + Decimal(cell)
-    # The largest either way: what was given back counts as much as what was charged.
-    largest = sorted(sums.items(), key=lambda pair: abs(pair[1]), reverse=True)[:_MOST_BARS]
-    ranked = sorted(largest, key=lambda pair: pair[1], reverse=True)
-    if is_hours:
-        ranked = [(name, seconds / 3600) for name, seconds in ranked]
-    # A bar of no length at all, such as cents of rounding, would only take room.
-    least = _LEAST_HOURS if is_hours else _LEAST_DRAWN
-    ranked = [(name, amount) for name, amount in ranked if abs(amount) >= least]
-    if not ranked:
-        return None
-    unit = "GPU-h" if is_hours else f"{report.grain}s" if sheet.drawn else sheet.currency
-    column = report.columns[value]
-    # The title of a column of hours says so itself.
-    words = unit if sheet.drawn else column.title if is_hours else f"{column.title}, {unit}"
-    bars = [
-        (
-            measures.plain(short_text(report.chart[0], name))[:40],
-            _drawn(amount, _HOUR_PLACES if is_hours else 2),
+    if is_time:
+        figure = upright(bars, parts, measure.unit, is_days=report.chart[0] == "day")
+    else:
+        figure = lying(bars, parts, measure.unit)
+    say = _said_over if is_time else _said_of_each
+    return Picture(figure, measure.unit, say(bars, parts, measure))
+
+
+def _parts(measure: _Measure) -> list[Part]:
+    many = len(measure.parts)
+    places = _PLACES.get(measure.form, _USUAL_PLACES)
+    return [
+        Part(
+            number,
+            column.title.removesuffix(" h").removesuffix(" in money"),
+            places,
+            mark=number - many if number >= many else None,
         )
-        for name, amount in reversed(ranked)
+        for number, column in enumerate(measure.columns)
     ]
-    figure = _bars(bars, unit, words)
-    if sheet.drawn and max(length for _, length in bars) < 4:
-        # Events come whole: no tick between them.
-        figure["layout"]["xaxis"]["dtick"] = 1
-    return figure
 
 
-def _stacked(report: Report, sheet: Sheet, label: str) -> dict[str, Any] | None:
-    """Lying bars of parts, in hours, the longest at the top."""
-    names = [column.name for column in report.columns]
-    parts = [(report.column(name).title, names.index(name)) for name in report.stack]
-    sums: dict[str, list[int]] = {}
-    for row in islice(sheet.rows(0), _MOST_ROWS):
-        found = sums.setdefault(str(row.cells[names.index(label)] or ""), [0] * len(parts))
-        for number, (_, place) in enumerate(parts):
-            cell = row.cells[place]
-            found[number] += cell if isinstance(cell, int) else 0
-    ranked = sorted(sums.items(), key=lambda pair: sum(pair[1]))[-_MOST_BARS:]
-    if not any(sum(found) for _, found in ranked):
-        return None
-    figure = _bars([(measures.plain(short_text(label, name))[:40], 0.0) for name, _ in ranked],
-                   "GPU-h", "GPU-h")  # fmt: skip
-    (bar,) = figure["data"]
-    figure["data"] = [
-        {
-            **bar,
-            "name": title.removesuffix(" h").lower(),
-            "x": [_drawn(Decimal(found[number]) / 3600, _HOUR_PLACES) for _, found in ranked],
-        }
-        for number, (title, _) in enumerate(parts)
-        if any(found[number] for _, found in ranked)
-    ]
-    figure["layout"] |= {"barmode": "stack", "showlegend": len(figure["data"]) > 1}
-    return figure
+def _is_drawn(part: Part, bars: Sequence[Bar], is_held_against: bool) -> bool:
+    """What has no length anywhere is left out; of bars that are held against something, that says
+    something."""
+    if is_held_against and part.mark is None:
+        return any(bar.lengths[part.number] is not None for bar in bars)
+    return any(bar.far(part.number) >= part.least for bar in bars)
 
 
-def _bars(bars: list[tuple[str, float]], unit: str, words: str) -> dict[str, Any]:
-    """Lying bars, the first at the bottom."""
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": [length for _, length in bars],
-                "y": [name for name, _ in bars],
-                "hovertemplate": f"%{{x:.2f}} {unit}<extra></extra>",
-            }
-        ],
-        "layout": {
-            "xaxis": {
-                "rangemode": "tozero",
-                "nticks": 4,
-                "tickangle": 0,
-                "title": {"text": words, "standoff": 8},
-            },
-            "yaxis": NAMES_AXIS,
-            "showlegend": False,
-            "bargap": 0.35,
-            "height": BAR_FRAME_PX + BAR_PX * len(bars),
-        },
-    }
+def _told_apart(bars: Sequence[Bar], label: str) -> list[Bar]:
+    """Two budgets of one team have one name: each then has its number, too."""
+    names = [measures.plain(bar.words)[:40] for bar in bars]
+    if label == "budget":
+        names = [
+            f"{name}, {bar.key}" if names.count(name) > 1 else name
+            for bar, name in zip(bars, names, strict=True)
+        ]
+    return [Bar(bar.key, name, bar.lengths) for bar, name in zip(bars, names, strict=True)]
 
 
-def _capacity(report: Report, sheet: Sheet) -> dict[str, Any] | None:
-    names = [column.name for column in report.columns]
-    days: dict[str, dict[str, int]] = {}
-    for row in islice(sheet.rows(0), _MOST_ROWS):
-        sums = days.setdefault(str(row.cells[0]), {})
-        for bucket in _BUCKETS:
-            cell = row.cells[names.index(f"{bucket}_gpu_seconds")]
-            sums[bucket] = sums.get(bucket, 0) + (cell if isinstance(cell, int) else 0)
-    if not days:
-        return None
-    used = [bucket for bucket in _BUCKETS if any(sums[bucket] for sums in days.values())]
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "name": bucket.replace("_", " "),
-                "x": list(days),
-                "y": [_drawn(Decimal(sums[bucket]) / 3600) for sums in days.values()],
-                "hovertemplate": f"%{{y:.1f}} h {bucket.replace('_', ' ')}<extra></extra>",
-            }
-            for bucket in used
-        ],
-        "layout": {
-            "barmode": "stack",
-            "xaxis": _days_of(list(days)),
-            "yaxis": VALUES_AXIS,
-            "showlegend": len(used) > 1,
-            "bargap": 0.2,
-        },
-    }
+def _lengths(measure: _Measure, one: _Found) -> list[Decimal | None]:
+    per = 3600 if measure.form is Form.SECONDS else 1
+    return [None if cell is None else Decimal(cell) / per for cell in one.sums]
 
 
-def _days_of(days: list[str]) -> dict[str, Any]:
-    """An axis of days; where they are few each has its name, and none is cut into hours."""
-    axis = {**TIME_AXIS, "hoverformat": "%-d %b %Y"}
-    if len(days) > _NAMED_DAYS:
-        return {**axis, "nticks": 6}
-    return {**axis, "tick0": days[0], "dtick": _DAY_MS}
+def _said_over(bars: Sequence[Bar], parts: Sequence[Part], measure: _Measure) -> str:
+    """The sums of the picture in words; the table names each."""
+    whole = [sum((bar.lengths[part.number] or 0 for bar in bars), Decimal(0)) for part in parts]
+    said = ", ".join(map(partial(_said, measure), parts, whole))
+    span = bars[0].words if len(bars) == 1 else f"{bars[0].words} to {bars[-1].words}"
+    return f"{span}, in all: {said}. The table above has each."
 
 
-def _drawn(amount: Decimal, places: int = 2) -> float:
-    """A length on the screen: the only place where an amount becomes a float."""
-    return round(float(amount), places)
+def _said_of_each(bars: Sequence[Bar], parts: Sequence[Part], measure: _Measure) -> str:
+    """The picture in words, from its top."""
+    lines = []
+    for bar in reversed(bars):
+        told = [(part, bar.lengths[part.number]) for part in parts]
+        said = [_said(measure, part, length) for part, length in told if length is not None]
+        lines.append(f"{bar.words}: {', '.join(said)}")
+    return f"{'; '.join(lines)}."
+
+
+def _said(measure: _Measure, part: Part, length: Decimal) -> str:
+    """A length as the table has it."""
+    if measure.form in _HOURS:
+        figure = measures.gpu_hours(length * 3600)
+    else:
+        figure = two_places(length) if measure.form in _MONEY else f"{length:,}"
+    # Between two of them stands a comma already.
+    title = part.title.lower().replace(",", " and")
+    return f"{title} {figure} {measure.unit}".rstrip()

@@ -31,8 +31,8 @@ from scheduler.selectors.books.frame import (
     Report,
     Row,
     Sheet,
-    sum_under,
 )
+from scheduler.selectors.books.ratios import sum_under
 from scheduler.states import hour_places
 
 PAGE_ROWS = 100

@@ -14,6 +14,7 @@ from portal.reports.books.cells import exact_text, short_text
 from scheduler.ledger.exact import EXACT
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Cell,
     Cells,
     Check,
@@ -23,8 +24,8 @@ from scheduler.selectors.books.frame import (
     Report,
     Sheet,
     sheet_of,
-    sum_under,
 )
+from scheduler.selectors.books.ratios import sum_under
 
 _GROUPED = frozenset({Form.TEXT, Form.DAY})
 _MOST_ACROSS = 24
@@ -163,9 +164,11 @@ def _taken(
         checks.append(Check(words, made.totals[name], sheet.totals[name], unit))
     drawn = _drawn_figure(report, columns[len(by) :])
     chart = (by[0].name, drawn.name) if drawn else None
+    pieces = tuple(column.name for column in columns[len(by) :])
+    bars = (Bars(pieces),) if across >= 0 else report.bars
     kept = replace(made, currency=sheet.currency, version=sheet.version, state=sheet.state)
     grain = " and ".join(column.title.lower() for column in by)
-    grouped = replace(report, columns=columns, chart=chart, grain=grain)
+    grouped = replace(report, columns=columns, chart=chart, bars=bars, grain=grain)
     return grouped, replace(kept, checks=(*sheet.checks, *checks), remarks=sheet.remarks)
 
 
@@ -175,7 +178,7 @@ def _with_shares(
     """With the columns of shares where they stand in the report: sums have shares of their own."""
     by, figures = columns[:heads], columns[heads:]
     named = {column.name: column for column in figures}
-    named |= {column.name: column for column in report.columns if column.share_of}
+    named |= {column.name: column for column in report.columns if column.share_of or column.mean_of}
     kept = [named[column.name] for column in report.columns if column.name in named]
     found: list[Cells] = []
     for row in rows:

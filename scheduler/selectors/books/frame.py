@@ -55,7 +55,8 @@ class Column:
     `is_job` and `is_statement` columns hold numbers of things with a page of their own; `is_lead`:
     a page shows it right after the first words, files where it stands; `is_detail`: a page shows it
     to who asks for all columns; `is_exact`: a page shows all digits. `share_of`: per cent the first
-    of these columns is of the second, in sums too.
+    of these columns is of the second, `mean_of`: what there is of the first for each of the second;
+    in sums too.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Column:
     is_detail: bool = False
     is_exact: bool = False
     share_of: tuple[str, str] | None = None
+    mean_of: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,6 @@ class Bound(Check):
         return self.left <= self.right
 
 
-_HUNDREDTH = Decimal("0.01")
 # What an `Ask` may be narrowed by, in the order in which a page offers it.
 NARROWS = (
     "team", "project", "sku", "rate", "attempt", "label", "day", "from", "to", "pool",
@@ -210,13 +211,22 @@ class Who(Flag):
 
 
 @dataclass(frozen=True, slots=True)
+class Bars:
+    """One picture, in one measure: `parts` of each label one after the other as its bar, and
+    `marks` across it, which it is held against."""
+
+    parts: tuple[str, ...]
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One report: `takes` are the parameters of an `Ask` it understands beside the month.
 
     `is_streamed` reports may be longer than memory and cannot be sorted. `chart` names the column
-    of labels and the one of values of its picture; `stack`: those whose seconds stand one after the
-    other in each bar instead. `is_trail` reports are what figures lead to. `folds`: the columns a
-    page takes rows together by, until somebody asks for the rows themselves. `adds`: its sums.
+    of labels and the one of values of its picture; `bars`: what each label has instead, where these
+    columns are there. `is_trail` reports are what figures lead to. `folds`: the columns a page
+    takes rows together by, until somebody asks for the rows themselves. `adds`: its sums.
     """
 
     slug: str
@@ -228,7 +238,7 @@ class Report:
     open: Callable[[Ask, Scope], Sheet]
     takes: frozenset[str] = frozenset()
     chart: tuple[str, str] | None = None
-    stack: tuple[str, ...] = ()
+    bars: tuple[Bars, ...] = ()
     is_streamed: bool = False
     is_trail: bool = False
     folds: tuple[str, ...] = ()
@@ -237,21 +247,6 @@ class Report:
     def column(self, name: str) -> Column:
         """The column of this name; raises KeyError."""
         return next(column for column in self.columns if column.name == name)
-
-
-def share(part: Cell, whole: Cell) -> Decimal | None:
-    """Per cent, two places; None of nothing."""
-    if not isinstance(part, int | Decimal) or not isinstance(whole, int | Decimal) or not whole:
-        return None
-    return (Decimal(part) * 100 / Decimal(whole)).quantize(_HUNDREDTH)
-
-
-def sum_under(column: Column, sums: Mapping[str, Cell]) -> Cell:
-    """What stands under a column: its sum, or the share of two sums; None where it has neither."""
-    if column.share_of is None:
-        return sums.get(column.name)
-    part, whole = column.share_of
-    return share(sums.get(part), sums.get(whole))
 
 
 def totals_of(columns: Sequence[Column], rows: Sequence[Cells]) -> dict[str, int | Decimal]:

@@ -21,6 +21,12 @@ from scheduler.selectors.sharing.reckoning import figure_of, with_standings
 MOST_BARS = 6
 
 
+def bar_whole(held: int, guaranteed: int, maximum: int | None) -> int:
+    """The GPUs that the bar of a quota stands for, on every page: the most it may hold, else what
+    is guaranteed or held."""
+    return max(1, maximum or 0, guaranteed, held)
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaBar:
     """`held` GPUs of `guaranteed`, with what was granted for now; `maximum` None: no limit."""
@@ -39,8 +45,8 @@ class QuotaBar:
 
     @property
     def whole(self) -> int:
-        """What the bar stands for: the most it may hold, else what is guaranteed or held."""
-        return max(1, self.maximum or 0, self.guaranteed, self.held)
+        """What the bar stands for."""
+        return bar_whole(self.held, self.guaranteed, self.maximum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from scheduler.selectors.sharing.activity import (
     Use,
     read_activity,
 )
+from scheduler.selectors.sharing.bars import bar_whole
 from scheduler.selectors.sharing.reckoning import (
     Foresight,
     Standing,
@@ -57,8 +58,8 @@ class HeldRow:
 
     @property
     def whole(self) -> int:
-        """What the bar stands for."""
-        return max(1, self.guaranteed + self.borrowed, self.maximum or 0)
+        """What its bar stands for."""
+        return bar_whole(self.quota.held, self.guaranteed, self.maximum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from accounts.models import Project, Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
 from accounts.permissions import can, team_ids_for, teams_visible_to
 from scheduler.models import Account, Device, Grant, Pool, Quota
+from scheduler.selectors.sharing.bars import bar_whole
 from scheduler.selectors.sharing.ceilings import is_capped
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.states import NodeState
@@ -39,10 +40,10 @@ _NAMED = 5
 class QuotaRow:
     """A quota of the team or of one of its projects, in GPUs, with its active grants added.
 
-    `own` and `borrowed` are held; `lent` of its guarantee others hold, `borrowers` by name as far
-    as the viewer sees their teams, the others together.
-    `oversubscribed`: guarantees of all teams in this scope beyond what is in service. `is_above`:
-    it holds more than it may since it was lowered, which affects new starts alone.
+    `own` and `borrowed` are held; `free` of its guarantee are not, of which others hold `lent` and
+    nobody `rest`; `borrowers` by name as far as the viewer sees their teams. `oversubscribed`: what
+    is guaranteed in this scope beyond what is in service. `is_above`: it holds more than it may
+    since it was lowered, which affects new starts alone.
     """
 
     quota: Quota
@@ -58,6 +59,7 @@ class QuotaRow:
     borrowed: int
     lent: int
     free: int
+    rest: int
     borrowers: tuple[tuple[str, int], ...]
     oversubscribed: int
     is_above: bool
@@ -66,8 +68,8 @@ class QuotaRow:
 
     @property
     def whole(self) -> int:
-        """What the bar stands for: the guarantee, and what is held beyond it."""
-        return max(1, self.guaranteed + self.borrowed)
+        """What its bar stands for."""
+        return bar_whole(self.quota.held, self.guaranteed, self.maximum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,8 @@ def _row(quota: Any, lent_of: _Lent, oversubscribed: int) -> QuotaRow:
         own=own,
         borrowed=quota.held - own,
         lent=lent,
-        free=quota.whole - own - lent,
+        free=quota.whole - own,
+        rest=quota.whole - own - lent,
         borrowers=lent_of.borrowers if lent else (),
         oversubscribed=oversubscribed,
         is_above=maximum is not None and quota.held > maximum,

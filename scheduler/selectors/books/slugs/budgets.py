@@ -12,6 +12,7 @@ from scheduler.money import from_steps
 from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Cells,
     Check,
     Column,
@@ -276,7 +277,11 @@ REPORTS = (
     Report(
         "budget-actual", "Budget against actual", "What is spent, committed and to be expected.",
         "account × budget", _BUDGETS, Who.BOOKS | Who.TEAMS, _budget_actual,
-        frozenset({"team", "project"}), ("project", "actual_gpu_seconds"),
+        frozenset({"team", "project"}), ("budget", "actual_gpu_seconds"),
+        tuple(
+            Bars((f"actual_{unit}", f"committed_{unit}"), (f"budget_{unit}", f"forecast_{unit}"))
+            for unit in ("gpu_seconds", "amount")
+        ),
         adds=_ADDS,
     ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from scheduler.models import DeviceSegment, UsageLine
 from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Bound,
     Cells,
     Check,
@@ -187,6 +188,7 @@ REPORTS = (
     Report(
         "capacity", "Capacity", "Where every second of every GPU in service went.",
         "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity, SPAN,
+        ("day", "in_service_gpu_seconds"), (Bars(tuple(f"{b}_gpu_seconds" for b in _BUCKETS)),),
         adds=(Adds("in_service_gpu_seconds", tuple(f"{b}_gpu_seconds" for b in _BUCKETS)),),
     ),
     Report(

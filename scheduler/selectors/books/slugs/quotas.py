@@ -8,6 +8,7 @@ from scheduler.ledger.rating import DAY_S
 from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Bound,
     Cell,
     Cells,
@@ -18,10 +19,10 @@ from scheduler.selectors.books.frame import (
     Report,
     Sheet,
     Who,
-    share,
     sheet_of,
     totals_of,
 )
+from scheduler.selectors.books.ratios import share
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import day_of
 from scheduler.selectors.books.slugs.guaranteed.reading import RUN_BORROWED, read_month
@@ -148,7 +149,7 @@ REPORTS = (
         "quota-use", "Use of quotas", "What teams held against what they are guaranteed.",
         "team × flavour × day", _QUOTAS, Who.BOOKS | Who.TEAMS | Who.OPERATORS, _quota_use,
         SPAN | {"team"}, ("team", "used_gpu_seconds"),
-        ("within_gpu_seconds", "beyond_gpu_seconds", "unused_gpu_seconds"),
+        (Bars(("within_gpu_seconds", "beyond_gpu_seconds"), ("guaranteed_gpu_seconds",)),),
         folds=("team", "flavour"), adds=_ADDS,
     ),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from scheduler.models import LedgerEntry, UsageLine
 from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Cells,
     Check,
     Column,
@@ -197,6 +198,7 @@ REPORTS = (
         Who.BOOKS,
         _rate_variance,
         chart=("sku", "charged"),
+        bars=(Bars(("charged", "platform"), ("pool_cost",)),),
         adds=(Adds("charged", ("variance",), ("pool_cost",)),),
     ),
 )

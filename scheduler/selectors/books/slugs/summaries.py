@@ -14,6 +14,7 @@ from scheduler.models import Adjustment, LedgerEntry, PeriodClose, Statement
 from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Cells,
     Check,
     Column,
@@ -271,6 +272,7 @@ REPORTS = (
         _period_summary,
         frozenset({"team", "project"}),
         ("project", "total"),
+        (Bars((*_AMOUNTS, "other_amount")),),
         adds=(Adds("total", (*_AMOUNTS, "other_amount")),),
     ),
     Report(

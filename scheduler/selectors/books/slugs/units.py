@@ -19,6 +19,7 @@ from scheduler.selectors.books.frame import (
     Sheet,
     sheet_of,
 )
+from scheduler.selectors.books.ratios import mean
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.slugs.lines import ANYBODY, PAGE, line_sums, lines_asked
 from scheduler.selectors.books.spans import SPAN, remarks_of, span_of, standing_of
@@ -29,7 +30,7 @@ _UNIT = (
     Column("runs", "Attempts", Form.COUNT, is_summed=True),
     Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
     Column("amount", "Cost", Form.AMOUNT, is_summed=True),
-    Column("per_run", "Cost per attempt", Form.PRICE),
+    Column("per_run", "Cost per attempt", Form.PRICE, mean_of=("amount", "runs")),
     Column("currency", "Currency", is_file_only=True),
 )
 UNLABELLED = "(unlabelled)"
@@ -58,8 +59,7 @@ def _unit_cost(ask: Ask, scope: Scope) -> Sheet:
     rows: list[Cells] = []
     for label in sorted(sums):
         count, runs, seconds, amount = sums[label]
-        mean = (amount / runs).quantize(Decimal("0.000001")) if runs else None
-        rows.append((label, count, runs, seconds, amount, mean, books.currency))
+        rows.append((label, count, runs, seconds, amount, mean(amount, runs), books.currency))
     shown = total(row[4] for row in rows if isinstance(row[4], Decimal))
     seconds = sum(row[3] for row in rows if isinstance(row[3], int))
     checks = replace(sums_, amount=shown, seconds=seconds).checks(books.currency)
@@ -91,6 +91,6 @@ REPORTS = (
         ANYBODY,
         _unit_cost,
         SPAN | {"team", "project", "label"},
-        ("label", "amount"),
+        ("label", "per_run"),
     ),
 )

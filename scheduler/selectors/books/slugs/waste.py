@@ -27,6 +27,7 @@ from scheduler.models import Attempt, DeviceSegment, UsageLine
 from scheduler.models.exact import ExactAmount, ExactSum
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Bound,
     Cells,
     Check,
@@ -222,5 +223,6 @@ REPORTS = (
         "idle-waste", "Idle and waste", "GPUs that were reserved or held, and did nothing.",
         "team × person × session", _WASTE, Who.BOOKS | Who.TEAMS | Who.OWN, _idle_waste,
         frozenset({"team", "project"}), ("what", "idle_gpu_seconds"),
+        (Bars(("idle_gpu_seconds", "reserved_idle_gpu_seconds")),),
     ),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from scheduler.models import UsageLine
 from scheduler.selectors.books.adding import Adds
 from scheduler.selectors.books.frame import (
     Ask,
+    Bars,
     Bound,
     Cell,
     Cells,
@@ -72,10 +73,10 @@ _USE = (
     Column("stands", "Cost is"),
     Column("currency", "Currency", is_file_only=True),
 )  # fmt: skip
+# What held time is made of.
+_PARTS = ("work", "idle", "unread", "around")
 _ADDS = (
-    Adds(
-        "held_gpu_seconds", tuple(f"{p}_gpu_seconds" for p in ("work", "idle", "unread", "around"))
-    ),
+    Adds("held_gpu_seconds", tuple(f"{part}_gpu_seconds" for part in _PARTS)),
     Adds("amount", tuple(f"{part}_amount" for part in ("used", "idle", "reserved", "shared"))),
 )
 _Totals = Mapping[str, int | Decimal]
@@ -168,8 +169,7 @@ def _checks(
     rows: list[Cells], sums: _Totals, ledger: LineSums | None, currency: str
 ) -> list[Check]:
     """The parts against the whole, and the days of closed months against lines and ledger."""
-    parts = ("work", "idle", "unread", "around")
-    seconds = sum(int(sums[f"{part}_gpu_seconds"]) for part in parts)
+    seconds = sum(int(sums[f"{part}_gpu_seconds"]) for part in _PARTS)
     amounts = [Decimal(sums[f"{part}_amount"]) for part in ("used", "idle", "reserved", "shared")]
     held, idle = sums["held_gpu_seconds"], sums["idle_gpu_seconds"]
     checks: list[Check] = [
@@ -216,6 +216,8 @@ REPORTS = (
         "use-and-waste", "Use and waste",
         "Held GPUs by day, week or month: at work or idle, and what each cost.",
         "day × project", _USE, Who.BOOKS | Who.TEAMS | Who.OWN, _use_and_waste,
-        SPAN | {"team", "project"}, ("week", "idle_gpu_seconds"), adds=_ADDS,
+        SPAN | {"team", "project"}, ("day", "idle_gpu_seconds"),
+        (Bars(tuple(f"{part}_gpu_seconds" for part in (*_PARTS, "reserved_idle"))),),
+        adds=_ADDS,
     ),
 )  # fmt: skip
