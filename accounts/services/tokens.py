@@ -156,7 +156,8 @@ def authenticate_token(
     """The live token with this secret, its user loaded; None for anything else, and for one that
     `address` is not among the networks of, which is put on record.
 
-    The user of a token that is bound to a project has rights there alone.
+    The user of a token that is bound to a project has rights there alone, and of one without
+    `logs:read` is shown nothing from inside of jobs.
     """
     now = now or timezone.now()
     found: list[ApiToken] = _LIVE.read(hash_secret(secret), now)
@@ -166,6 +167,7 @@ def authenticate_token(
         return None
     if token:
         token.user.bound_project = token.project_id
+        token.user.reads_logs = "logs:read" in token.scopes
     if token and (token.last_used_at is None or token.last_used_at < now - _TOUCH_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
@@ -186,8 +188,6 @@ def _note_foreign(token: ApiToken, now: datetime) -> None:
         )
 
 
-def _live(token_hash: str, now: datetime) -> QuerySet[ApiToken]:
-    alive = ApiToken.objects.filter(revoked_at__isnull=True, expires_at__gt=now)
 def spend_key(key: str, *, now: datetime | None = None) -> bool:
     """Whether a form's key had made nothing yet; within the transaction of what it makes, so that
     what is refused spends none. Of two at once one waits for the other."""
@@ -204,6 +204,8 @@ def prune_spent_keys(*, now: datetime) -> int:
     return SpentKey.objects.filter(spent_at__lt=now - _SPENT_KEPT).delete()[0]
 
 
+def _live(token_hash: str, now: datetime) -> QuerySet[ApiToken]:
+    alive = ApiToken.objects.filter(revoked_at__isnull=True, expires_at__gt=now)
     whose = alive.filter(token_hash=token_hash, user__is_active=True)
     return whose.select_related("user", "project__team").order_by()
 
