@@ -102,7 +102,8 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
         jobs = jobs.filter(group_name=wanted.group)
     if wanted.warnings is not None:
         read = projects_visible_to(viewer, "read_log").values("pk")
-        jobs = jobs.filter(_warned(*wanted.warnings), project__in=read if viewer.reads_logs else ())
+        read = read if viewer.reads_logs else read.none()
+        jobs = jobs.filter(_warned(*wanted.warnings), project__in=read)
     jobs = _of_size(jobs, wanted)
     if wanted.text:
         match = Q(name__icontains=wanted.text)
