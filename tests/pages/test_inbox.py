@@ -20,6 +20,7 @@ from scheduler.selectors.inbox.sight import seen_by
 from scheduler.services.inbox import News, choose_kind, tell
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.states import NoticeKind
+from tests.pages.billed import billed
 from tests.requesting import ask
 from tests.scenes import build_cluster, submit
 
@@ -189,11 +190,11 @@ def test_it_does_so_for_every_word_of_news_and_whoever_looks(
     root, alice, bob, lead, carol, finance, operator, project, other_project
 ):
     """Each rule of `rules.py` is a condition and a question."""
-    build_cluster(root)
+    bill = billed(root, alice, project, build_cluster(root))
     now = timezone.now()
     jobs = [submit(bob, project, array="0-1"), submit(carol, other_project)]
     asked = [ask(alice, project, now=now), ask(carol, other_project, now=now)]
-    subjects = ["node:1", "invariants", "month:2026-10", "thing:1", "statement:7"]
+    subjects = ["node:1", "invariants", "month:2026-10", "thing:1", f"statement:{bill}"]
     subjects += [f"{word}:999999" for word in WORDS]
     subjects += [f"job:{job.pk}" for job in jobs] + [f"set:{jobs[0].job_set_id}"]
     subjects += [f"request:{one.pk}" for one in asked]
@@ -219,3 +220,4 @@ def test_it_does_so_for_every_word_of_news_and_whoever_looks(
         counted = sorted(mine.filter(shown_to(viewer)).values_list("subject", flat=True))
         assert counted == listed, person.username
         assert calls_for(viewer).unread == len(listed)
+        assert (f"statement:{bill}" in listed) == (person in (root, lead, finance))
