@@ -10,7 +10,7 @@ LOCK := .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.1
 	--no-annotate --custom-compile-command "make lock" --quiet
 
 .PHONY: help setup setup-dev compile demo up dev test test-fast test-long test-later test-gpu check fmt lint types arch \
-	smoke bench gallery agent migrations audit clean lock
+	smoke bench gallery agent migrations audit sbom clean lock
 
 help: ## print this help
 	@echo "Trainyard: train on shared GPUs. Begin with: make demo"
@@ -83,6 +83,9 @@ migrations: setup-dev ## write the migrations that the models ask for
 audit: setup-dev ## known weaknesses of the locked packages (asks PyPI; test leaves it out where nobody answers)
 	@exec $(PYTHON_IN_VENV) deploy/weaknesses.py $(ARGS)
 
+sbom: setup ## the locked packages with hashes and licences, as CycloneDX 1.6, into trainyard.cdx.json
+	@exec $(PYTHON_IN_VENV) deploy/packages/sbom.py $(ARGS)
+
 lock: setup-dev ## resolve pyproject.toml into the two lock files
 	@$(LOCK) --extra server --extra postgres --extra agent --extra cli --extra samples --extra reports \
 		--output-file requirements.lock >/dev/null
@@ -91,5 +94,5 @@ lock: setup-dev ## resolve pyproject.toml into the two lock files
 
 clean: ## remove what tools left behind; .venv and .trainyard stay
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist .gallery \
-		trainyard-agent.pyz
+		trainyard-agent.pyz trainyard.cdx.json
 	@find . -name __pycache__ -type d -not -path "./.venv/*" -not -path "./node_modules/*" -prune -exec rm -rf {} +

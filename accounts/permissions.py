@@ -92,6 +92,15 @@ def acting_for(
     return tuple(givers[name] for name in sorted(givers))
 
 
+def reads_inside(user: User, project: Project) -> bool:
+    """Whether `user` is shown what lies inside the project's jobs: logs and all that is taken from
+    them, specs, paths. Whoever came with a token without `logs:read` is not, whatever their role.
+
+    To do something with a job that shows nothing of it, such as run it again, ask `can`.
+    """
+    return user.reads_logs and can(user, "read_log", project)
+
+
 def can_act_for(
     user: User | AnonymousUser, giver: User, action: str, obj: Project | Team | None
 ) -> bool:

@@ -124,7 +124,7 @@ def submit_due_jobs() -> int:
 
 @shared_task
 def forget_sign_ins() -> int:
-    """Delete browser sessions and changes of mail addresses that are over."""
+    """Delete browser sessions, changes of mail addresses and keys of forms that are over."""
     return access.forget_over(now=timezone.now())
 
 

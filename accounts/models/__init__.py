@@ -16,7 +16,7 @@ from accounts.models.projects import Project
 from accounts.models.rates import Rate, RateCard, RateDecision, RateEnding, RateKind
 from accounts.models.roles import OrganisationRole, RoleGrant
 from accounts.models.teams import Invitation, Membership, Role, Team
-from accounts.models.tokens import ApiToken
+from accounts.models.tokens import ApiToken, SpentKey
 from accounts.models.users import User, UserKind
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "RateKind",
     "Role",
     "RoleGrant",
+    "SpentKey",
     "Team",
     "TeamGroupObjectPermission",
     "TeamPast",

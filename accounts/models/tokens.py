@@ -1,4 +1,4 @@
-"""API tokens: hashed, scoped, expiring, perhaps bound."""
+"""API tokens: hashed, scoped, expiring, perhaps bound; and keys of forms that show such things."""
 
 from __future__ import annotations
 
@@ -36,3 +36,16 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"
+
+
+class SpentKey(models.Model):
+    """The key of a form that has made what its answer showed once: it makes nothing any more.
+
+    Kept for longer than such a form could be sent again.
+    """
+
+    key = models.CharField(max_length=32, unique=True)
+    spent_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.key

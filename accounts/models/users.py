@@ -42,6 +42,8 @@ class User(AbstractUser):
     preview_groups: frozenset[str] | None = None
     # Who comes with a token that is bound to a project holds rights there and nowhere else.
     bound_project: int | None = None
+    # Who comes with a token without `logs:read` is not shown what lies inside jobs.
+    reads_logs: bool = True
 
     class Meta:
         constraints = [

@@ -1,4 +1,4 @@
-"""API tokens."""
+"""API tokens; and keys of forms, of which each makes one such thing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts import names
 from accounts.bounds.networks import is_within, read_networks
 from accounts.errors import Invalid, NotFound
-from accounts.models import ApiToken, Project, User
+from accounts.models import ApiToken, Project, SpentKey, User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
 from accounts.services.audit import pictured, record
@@ -36,6 +36,9 @@ PROJECT_SCOPES = ("jobs:read", "jobs:write", "logs:read", "costs:read")
 MAX_DAYS = 365
 MAX_TOKENS = 100
 _TOUCH_EVERY = timedelta(minutes=1)
+# A form may stay open so long. A spent key is kept for longer than it could be sent again.
+FORM_OPEN = timedelta(days=1)
+_SPENT_KEPT = FORM_OPEN + timedelta(minutes=10)
 
 
 @transaction.atomic
@@ -153,7 +156,8 @@ def authenticate_token(
     """The live token with this secret, its user loaded; None for anything else, and for one that
     `address` is not among the networks of, which is put on record.
 
-    The user of a token that is bound to a project has rights there alone.
+    The user of a token that is bound to a project has rights there alone, and of one without
+    `logs:read` is shown nothing from inside of jobs.
     """
     now = now or timezone.now()
     found: list[ApiToken] = _LIVE.read(hash_secret(secret), now)
@@ -163,6 +167,7 @@ def authenticate_token(
         return None
     if token:
         token.user.bound_project = token.project_id
+        token.user.reads_logs = "logs:read" in token.scopes
     if token and (token.last_used_at is None or token.last_used_at < now - _TOUCH_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
@@ -181,6 +186,22 @@ def _note_foreign(token: ApiToken, now: datetime) -> None:
             reason="It was sent from an address that it is not good for.",
             now=now,
         )
+
+
+def spend_key(key: str, *, now: datetime | None = None) -> bool:
+    """Whether a form's key had made nothing yet; within the transaction of what it makes, so that
+    what is refused spends none. Of two at once one waits for the other."""
+    try:
+        with transaction.atomic():
+            SpentKey.objects.create(key=key, spent_at=now or timezone.now())
+    except IntegrityError:
+        return False
+    return True
+
+
+def prune_spent_keys(*, now: datetime) -> int:
+    """Forget keys that are too old to be sent again; returns how many."""
+    return SpentKey.objects.filter(spent_at__lt=now - _SPENT_KEPT).delete()[0]
 
 
 def _live(token_hash: str, now: datetime) -> QuerySet[ApiToken]:

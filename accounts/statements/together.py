@@ -127,12 +127,12 @@ def _part(number: int, one: Built, own: int, width: int) -> str:
     if connection.vendor == "sqlite":
         # With a limit its order is kept, though nobody outside asks for one.
         limit = "" if one.query.query.is_sliced else " LIMIT -1"
-        return f"SELECT {number}, q.*{pad} FROM ({one.sql}{limit}) AS q"  # noqa: S608
+        return f"SELECT {number}, q.*{pad} FROM ({one.sql}{limit}) AS q"  # noqa: S608 - our own statements
     names = [f"c{place}" for place in range(own)]
     texts = ", ".join(f"{name}::text" for name in names)
     pad = ", NULL::text" * (width - own)
     source = f"({one.sql} OFFSET 0) AS q({', '.join(names)})"
-    return f"SELECT {number}, {texts}{pad} FROM {source}"  # noqa: S608
+    return f"SELECT {number}, {texts}{pad} FROM {source}"  # noqa: S608 - our own statements
 
 
 def _readers(one: Built) -> list[Callable[[str], Any]]:

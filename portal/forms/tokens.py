@@ -17,7 +17,8 @@ _WORDS = {
     "jobs:write": "submit, change, cancel, hold and release jobs, arrays and sessions; order the "
     "queue, set secrets, write templates, drafts, schedules and bookings, propose bulk cancels and "
     "give the second word",
-    "logs:read": "read logs, specs and outputs of jobs",
+    "logs:read": "read logs, specs and outputs of jobs, and what comes from inside of them: "
+    "warnings, the evidence of a failure, paths of checkpoints, what a schedule submits",
     "nodes:read": "see nodes, pools, licences, data sets, maintenance windows and simulations",
     "nodes:write": "drain, quarantine and retire nodes, issue enrolment tokens; set pools, the "
     "queue, quotas, grants, caps, ceilings, policies, budgets, headroom, licences, data sets, "

@@ -11,19 +11,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.core import signing
-from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts.errors import Conflict, Invalid
+from accounts.services.tokens import FORM_OPEN, spend_key
 
 FIELD = "form_key"
-# A form may stay open so long. A used key is remembered for longer than it could be sent again.
-OPEN_S = 86_400
-_REMEMBERED_S = OPEN_S + 600
-_PREFIX = "form-key:"
 _TOO_LONG = "This form was open for too long. Look it over and send it again."
 _Made = TypeVar("_Made")
 
@@ -47,11 +43,11 @@ def made_once(
     if not sent:
         return make(**given)
     try:
-        key = _signer().unsign(sent, max_age=OPEN_S)
+        key = _signer().unsign(sent, max_age=FORM_OPEN)
     except signing.BadSignature:
         raise Invalid(_TOO_LONG, field=FIELD) from None
     with transaction.atomic():
-        if not cache.add(f"{_PREFIX}{key}", True, _REMEMBERED_S):
+        if not spend_key(key):
             raise Conflict(already, code="made_already")
         return make(**given)
 

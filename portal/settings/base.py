@@ -9,10 +9,10 @@ import environ
 from csp.constants import NONE, SELF
 
 from portal.settings import books, databases, env
-from portal.settings.limits import *  # noqa: F403 - each is a setting
-from portal.settings.outbound import *  # noqa: F403 - each is a setting
-from portal.settings.served import *  # noqa: F403 - each is a setting
-from portal.settings.signing import *  # noqa: F403 - each is a setting
+from portal.settings.limits import *
+from portal.settings.outbound import *
+from portal.settings.served import *
+from portal.settings.signing import *
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_DIR = env.state_dir(ROOT)

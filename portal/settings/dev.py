@@ -1,8 +1,6 @@
 """For working on Trainyard: as embedded, with Django's debug pages and unhashed static files."""
 
-from portal.settings.base import *  # noqa: F403
+from portal.settings.base import *
 
 DEBUG = True
-STORAGES["staticfiles"] = {  # noqa: F405
-    "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-}
+STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

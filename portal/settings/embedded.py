@@ -1,3 +1,3 @@
 """The embedded default: loopback, SQLite, its own broker, everything in one state folder."""
 
-from portal.settings.base import *  # noqa: F403
+from portal.settings.base import *

@@ -3,12 +3,12 @@
 from django.core.exceptions import ImproperlyConfigured
 
 from portal.settings import env
-from portal.settings.base import *  # noqa: F403
+from portal.settings.base import *
 
 for _name in ("TRAINYARD_SECRET_KEY", "TRAINYARD_ALLOWED_HOSTS", "DATABASE_URL", "REDIS_URL"):
     if not env.text(_name):
         raise ImproperlyConfigured(f"{_name} must be set in production; see deploy/env.example")
-if OIDC_ISSUER.startswith("http://"):  # noqa: F405
+if OIDC_ISSUER.startswith("http://"):
     raise ImproperlyConfigured("TRAINYARD_OIDC_ISSUER must begin with https:// in production")
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

@@ -16,27 +16,25 @@ if "TRAINYARD_STATE_DIR" not in os.environ or os.environ.get(
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
 from portal.settings import env, limits
-from portal.settings.base import *  # noqa: F403
+from portal.settings.base import *
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
-STORAGES["staticfiles"] = {  # noqa: F405
-    "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-}
-STORAGES["default"]["OPTIONS"]["lasts"] = False  # noqa: F405 - as the tests' databases
-if DATABASES["default"]["ENGINE"].endswith("postgresql"):  # noqa: F405
+STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+STORAGES["default"]["OPTIONS"]["lasts"] = False  # as the tests' databases
+if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # Test databases are dropped at the end; a pool would keep them busy.
-    DATABASES["default"]["OPTIONS"].pop("pool", None)  # noqa: F405
+    DATABASES["default"]["OPTIONS"].pop("pool", None)
 else:
     # As Django does by itself for its own backend, whose name parallel tests look for.
-    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}  # noqa: F405
+    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}
 # Tests call as fast as they can, all from one address; those of the limits set their own.
 CALLS_PER_MINUTE = dict.fromkeys(limits.CALLS_PER_MINUTE, 0)
 CALLS_AT_ONCE = {}
 SOCKETS_AT_ONCE = 0
-TRAINYARD["allow_file_git"] = True  # noqa: F405
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405 - the static middleware looks for it
+TRAINYARD["allow_file_git"] = True
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # the static middleware looks for it
 # Receivers of tests listen on this machine.
 WEBHOOK_NETWORKS = env.networks("", "127.0.0.0/8,::1")
 WEBHOOK_PORTS, WEBHOOKS_IN_THE_CLEAR = None, True

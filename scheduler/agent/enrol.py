@@ -14,7 +14,7 @@ from scheduler.agent.node import host
 from scheduler.agent.runtime import processes
 from scheduler.wire.messages import AGENT_VERSION, PROTOCOL, EnrolRequest
 
-TOKEN_VARIABLE = "TRAINYARD_ENROL_TOKEN"  # noqa: S105
+TOKEN_VARIABLE = "TRAINYARD_ENROL_TOKEN"  # noqa: S105 - the name of a variable
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.errors import NotFound
 from accounts.models import User
-from accounts.permissions import can, projects_visible_to
+from accounts.permissions import can, projects_visible_to, reads_inside
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
 from scheduler.selectors.prices.seen import priced_for
 from scheduler.spec import JobSpec
@@ -149,13 +149,15 @@ def job_actions(viewer: User, job: Job) -> set[str]:
 
 
 def may_read_inside(viewer: User, job: Job) -> bool:
-    """Whether logs and the spec's code may be shown; finance and foreign operators may not."""
-    return can(viewer, "read_log", job.project)
+    """Whether logs and the spec's code may be shown; to finance, foreign operators and programs
+    whose token lacks `logs:read` they may not."""
+    return reads_inside(viewer, job.project)
 
 
 def clone_document(viewer: User, job: Job) -> dict[str, Any]:
     """The job's spec as a fresh document, for the form and for `clone`; raises NotFound."""
-    if not may_read_inside(viewer, job):
+    # Not `may_read_inside`: a program may run again what it is not shown.
+    if not can(viewer, "read_log", job.project):
         raise NotFound("There is no such job for you.")
     spec = JobSpec.model_validate(job.spec)
     spec = spec if job.owner_id == viewer.pk else priced_for(viewer, job, spec.run_by_another())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from accounts.errors import Forbidden, Invalid
 from accounts.models import AuditEvent, Team, User
@@ -136,7 +136,6 @@ def test_only_parents_that_would_be_taken_are_offered(root, lead, alice, chain, 
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_a_team_made_while_its_parent_is_moved_down_is_not_too_deep(root, chain, other_team):
     def make() -> Team:
         return create_team(actor=anew(root), name="Fifth", parent=Team.objects.get(slug="speech"))

@@ -15,7 +15,9 @@ from scheduler.wire.codec import decode
 from scheduler.wire.messages import AttemptReport, SyncReply
 from tests import scenes
 from tests.api.conftest import fields_of, problem_of
-from tests.api.test_agent import REQUEST, call, enrolled  # noqa: F401
+from tests.api.test_agent import REQUEST, call, enrolled
+
+__all__ = ["enrolled"]
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +88,7 @@ def test_a_search_for_100_kb_is_refused(program, alice):
     problem_of(program(alice).get(f"/jobs/?text={'x' * 100_000}"), 400)
 
 
-def test_a_clock_in_1970_takes_the_node_out_and_changes_no_time(client, enrolled):  # noqa: F811
+def test_a_clock_in_1970_takes_the_node_out_and_changes_no_time(client, enrolled):
     """B80."""
     node, secret = enrolled
     before = timezone.now()
@@ -109,7 +111,7 @@ def test_a_clock_in_1970_takes_the_node_out_and_changes_no_time(client, enrolled
 )
 def test_an_impossible_number_costs_no_node_its_call(
     client,
-    enrolled,  # noqa: F811
+    enrolled,
     alice,
     project,
     said,

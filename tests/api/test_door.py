@@ -12,9 +12,11 @@ from portal.api.nodes import syncing
 from portal.api.nodes.door import NodeDoor
 from scheduler.wire.codec import decode, encode
 from scheduler.wire.messages import Refusal, SyncReply
-from tests.api.test_agent import REQUEST, enrolled  # noqa: F401
+from tests.api.test_agent import REQUEST, enrolled
 
 SYNC = "/api/agent/v1/sync"
+__all__ = ["enrolled"]
+
 pytestmark = [
     pytest.mark.asyncio,
     pytest.mark.once,
@@ -73,7 +75,7 @@ class Caller:
         return body
 
 
-async def test_its_answer_is_the_views(enrolled):  # noqa: F811
+async def test_its_answer_is_the_views(enrolled):
     _, secret = enrolled
     raw = encode(REQUEST)
     caller = Caller(raw[:10], raw[10:], secret=secret)
@@ -88,7 +90,7 @@ async def test_its_answer_is_the_views(enrolled):  # noqa: F811
     assert headers[b"Cache-Control"] == b"no-store"
 
 
-async def test_the_parts_of_an_address_reach_the_view(enrolled):  # noqa: F811
+async def test_the_parts_of_an_address_reach_the_view(enrolled):
     _, secret = enrolled
     caller = Caller(b"x", path="/api/agent/v1/attempts/7/log", query=b"rank=0", secret=secret)
     await caller.call()
@@ -130,7 +132,7 @@ async def _held_call(node, secret):
     return caller, serving
 
 
-async def test_who_leaves_while_held_is_held_no_longer(enrolled):  # noqa: F811
+async def test_who_leaves_while_held_is_held_no_longer(enrolled):
     node, secret = enrolled
     caller, serving = await _held_call(node, secret)
     caller.leave()
@@ -139,7 +141,7 @@ async def test_who_leaves_while_held_is_held_no_longer(enrolled):  # noqa: F811
     assert not syncing._held._held[node.pk] and not caller.told
 
 
-async def test_a_server_that_ends_ends_the_calls_it_holds(enrolled):  # noqa: F811
+async def test_a_server_that_ends_ends_the_calls_it_holds(enrolled):
     node, secret = enrolled
     _, serving = await _held_call(node, secret)
     serving.cancel()

@@ -15,7 +15,9 @@ from scheduler.services.nodes import authenticate_node, retire_node
 from scheduler.services.nodes.credentials import renew_token
 from scheduler.wire.codec import decode, encode
 from scheduler.wire.messages import SyncReply
-from tests.api.test_agent import REQUEST, enrolled, refusal  # noqa: F401
+from tests.api.test_agent import REQUEST, enrolled, refusal
+
+__all__ = ["enrolled"]
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -48,14 +50,14 @@ async def _while_held(secret, act):
     return await held, time.monotonic() - began
 
 
-async def test_of_a_node_that_is_retired(enrolled, root):  # noqa: F811
+async def test_of_a_node_that_is_retired(enrolled, root):
     node, secret = enrolled
     reply, took_s = await _while_held(secret, lambda: retire_node(actor=root, node=node))
     refusal(reply, 401, "node_token_invalid")
     assert took_s < 10
 
 
-async def test_of_a_token_that_is_no_longer_its(enrolled):  # noqa: F811
+async def test_of_a_token_that_is_no_longer_its(enrolled):
     """Nobody has to tell: it looks for itself."""
     node, secret = enrolled
     others = Node.objects.filter(pk=node.pk)
@@ -64,7 +66,7 @@ async def test_of_a_token_that_is_no_longer_its(enrolled):  # noqa: F811
     assert took_s < 10
 
 
-async def test_a_renewal_is_offered_to_it_and_ends_those_of_the_token_before(enrolled, root):  # noqa: F811
+async def test_a_renewal_is_offered_to_it_and_ends_those_of_the_token_before(enrolled, root):
     node, secret = enrolled
     reply, took_s = await _while_held(secret, lambda: renew_token(actor=root, node=node))
     offered = decode(SyncReply, reply.content).next_token

@@ -17,7 +17,9 @@ from portal.limits.rates import Rate
 from portal.limits.shared import AGAIN_S, PREFIX, SharedBuckets
 from portal.settings import limits as defaults
 from tests.api.conftest import problem_of
-from tests.api.test_agent import REQUEST, call, enrolled, refusal  # noqa: F401
+from tests.api.test_agent import REQUEST, call, enrolled, refusal
+
+__all__ = ["enrolled"]
 
 pytestmark = pytest.mark.django_db
 
@@ -202,7 +204,7 @@ def test_searches_and_files_have_limits_of_their_own(settings, client, program, 
     assert client.get("/search/?q=a").status_code == 200
 
 
-def test_a_node_that_calls_all_the_time_is_told_to_wait(settings, client, enrolled):  # noqa: F811
+def test_a_node_that_calls_all_the_time_is_told_to_wait(settings, client, enrolled):
     """B99."""
     _allow(settings, node=2)
     for _ in range(2):

@@ -17,10 +17,13 @@ pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(240)]
 SCRIPT = """
 cd "$TRAINYARD_OUTPUT_DIR"
 mkdir -p model
-i=0; while [ $i -lt 40000 ]; do i=$((i+1)); echo "weights $i of the model, as text"; done > model/last.txt
+i=0
+while [ $i -lt 40000 ]; do
+  i=$((i+1)); echo "weights $i of the model, as text"
+done > model/last.txt
 printf 0.5 > loss.csv
 ln -s /etc/passwd secrets
-"""  # noqa: E501
+"""
 WEIGHTS = "".join(f"weights {n} of the model, as text\n" for n in range(1, 40_001)).encode()
 
 

@@ -7,7 +7,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connection, connections
+from django.db import connections
 from django.db.models import Sum
 
 from scheduler.models import (
@@ -75,7 +75,6 @@ def test_whatever_is_asked_it_is_as_if_it_had_been_submitted_so(
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 @pytest.mark.parametrize("turn", range(6))
 def test_of_a_change_and_a_start_at_once_one_happens(root, alice, project, turn):
     cluster = scenes.build_cluster(root, nodes=1, gpus=2)

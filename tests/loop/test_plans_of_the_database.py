@@ -12,9 +12,6 @@ from tests.pages.yard import build_yard
 pytestmark = [
     pytest.mark.django_db,
     pytest.mark.postgres,
-    pytest.mark.skipif(
-        connection.vendor != "postgresql", reason="SQLite does not count what it reads"
-    ),
 ]
 
 

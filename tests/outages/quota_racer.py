@@ -21,14 +21,14 @@ import django
 django.setup()
 # Models can be imported only from here on.
 
-from django.core.management import call_command  # noqa: E402
-from django.db import connection, transaction  # noqa: E402
-from django.db.models import Sum  # noqa: E402
-from django.utils import timezone  # noqa: E402
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.db.models import Sum
+from django.utils import timezone
 
-from accounts.models import Project, User  # noqa: E402
-from accounts.services import create_project, create_team  # noqa: E402
-from scheduler.models import (  # noqa: E402
+from accounts.models import Project, User
+from accounts.services import create_project, create_team
+from scheduler.models import (
     Allocation,
     Attempt,
     Budget,
@@ -38,17 +38,17 @@ from scheduler.models import (  # noqa: E402
     Quota,
     SchedulerLease,
 )
-from scheduler.services.attempts import abandon_placements, locked_live_attempt  # noqa: E402
-from scheduler.services.bulk import submit_jobs  # noqa: E402
-from scheduler.services.jobs import cancel_job, submit_job  # noqa: E402
-from scheduler.services.placing import Start, start_attempts  # noqa: E402
-from scheduler.services.rows.placed import PlacedOn  # noqa: E402
-from scheduler.services.sharing.budgets import BudgetRules, set_budget  # noqa: E402
-from scheduler.services.sharing.guard import held_now  # noqa: E402
-from scheduler.services.sharing.limits import set_quota  # noqa: E402
-from scheduler.spec import SpecInvalid, parse_spec  # noqa: E402
-from scheduler.states import EndReason  # noqa: E402
-from tests import factories, scenes  # noqa: E402
+from scheduler.services.attempts import abandon_placements, locked_live_attempt
+from scheduler.services.bulk import submit_jobs
+from scheduler.services.jobs import cancel_job, submit_job
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
+from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.limits import set_quota
+from scheduler.spec import SpecInvalid, parse_spec
+from scheduler.states import EndReason
+from tests import factories, scenes
 
 IS_EACH = "--each" in sys.argv
 RACERS, DEVICES_EACH = 8, 4

@@ -75,6 +75,8 @@ LEFT_EMPTY = {
     "scheduler_claim",
     # Read by a job's start, and shown on no page.
     "scheduler_meantsecrets",
+    # Asked for by their key, when a form is sent, and shown on no page.
+    "accounts_spentkey",
     # Of today and yesterday alone, as many as their hours; `bench pages` sums a day's readings.
     "scheduler_hourofidle",
     "scheduler_hourofreadings",

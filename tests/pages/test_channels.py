@@ -22,9 +22,11 @@ def test_a_chat_is_added_tried_changed_paused_and_removed(client, alice, receive
     page = made.content.decode()
     assert "is told from now on" in page and "my &lt;b&gt;room" in page and "room=1" not in page
     channel = Webhook.objects.get()
-    act = lambda word: client.post(  # noqa: E731
-        reverse("channels:act", args=[channel.pk, word]), follow=True
-    ).content.decode()
+
+    def act(word: str) -> str:
+        address = reverse("channels:act", args=[channel.pk, word])
+        return client.post(address, follow=True).content.decode()
+
     assert "has taken the message (it answered 204)" in act("test")
     assert "wait 10 seconds" in act("test") and len(receiver.got) == 1
     there = reverse("channels:detail", args=[channel.pk])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pages.test_matrix import READ, address, people, things  # noqa: F401
+from tests.pages.test_matrix import READ, address, people, things
+
+__all__ = ["people", "things"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 
-def test_every_answer_carries_the_headers_of_a_strict_page(people, things, client):  # noqa: F811
+def test_every_answer_carries_the_headers_of_a_strict_page(people, things, client):
     client.force_login(people["root"])
     wrong = []
     for row in READ:

@@ -13,12 +13,14 @@ from django.utils import timezone
 from accounts.permissions import can
 from accounts.services import change_role, remove_member
 from scheduler.models import BulkCancel, Notification, NotificationMute
-from scheduler.selectors.inbox import calls_for, things, visible_notifications
-from scheduler.selectors.inbox.shown import OF_CLUSTER, THINGS, shown_to
+from scheduler.selectors.inbox import calls_for, visible_notifications
+from scheduler.selectors.inbox.rules import WORDS
+from scheduler.selectors.inbox.shown import shown_to
 from scheduler.selectors.inbox.sight import seen_by
 from scheduler.services.inbox import News, choose_kind, tell
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.states import NoticeKind
+from tests.pages.billed import billed
 from tests.requesting import ask
 from tests.scenes import build_cluster, submit
 
@@ -187,14 +189,13 @@ def test_the_bell_counts_what_the_list_shows_in_one_statement(
 def test_it_does_so_for_every_word_of_news_and_whoever_looks(
     root, alice, bob, lead, carol, finance, operator, project, other_project
 ):
-    """By the rules of `things.py`, which the list asks."""
-    assert {*THINGS, *OF_CLUSTER} == {*things._TOGETHER, *things._CLUSTER, "statement"}
-    build_cluster(root)
+    """Each rule of `rules.py` is a condition and a question."""
+    bill = billed(root, alice, project, build_cluster(root))
     now = timezone.now()
     jobs = [submit(bob, project, array="0-1"), submit(carol, other_project)]
     asked = [ask(alice, project, now=now), ask(carol, other_project, now=now)]
-    subjects = ["node:1", "invariants", "month:2026-10", "thing:1", "statement:7"]
-    subjects += [f"{word}:999999" for word in things._TOGETHER]
+    subjects = ["node:1", "invariants", "month:2026-10", "thing:1", f"statement:{bill}"]
+    subjects += [f"{word}:999999" for word in WORDS]
     subjects += [f"job:{job.pk}" for job in jobs] + [f"set:{jobs[0].job_set_id}"]
     subjects += [f"request:{one.pk}" for one in asked]
     days = {"valid_from": now, "valid_until": now + timedelta(days=30)}
@@ -219,3 +220,4 @@ def test_it_does_so_for_every_word_of_news_and_whoever_looks(
         counted = sorted(mine.filter(shown_to(viewer)).values_list("subject", flat=True))
         assert counted == listed, person.username
         assert calls_for(viewer).unread == len(listed)
+        assert (f"statement:{bill}" in listed) == (person in (root, lead, finance))

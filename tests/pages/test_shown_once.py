@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.core import mail
 from django.core.cache import cache
 from django.core.signing import TimestampSigner
 from django.urls import reverse
+from django.utils import timezone
 
-from accounts.models import ApiToken, Invitation
+from accounts.models import ApiToken, Invitation, SpentKey
 from accounts.services import make_service_account
+from accounts.services.ending.access import forget_over
+from accounts.services.tokens import prune_spent_keys
 from portal.serving import once
 from scheduler.models import NodeToken, Webhook
 from tests import scenes
@@ -102,7 +106,7 @@ def test_a_key_that_is_not_ours_or_old_makes_nothing(door, monkeypatch):
     before, key = door.model.objects.count(), door.ask()
     for odd in (f"{key}x", "x", "a:b:c", TimestampSigner(salt="another").sign("x")):
         assert "open for too long" in door.send(odd).content.decode(), odd
-    monkeypatch.setattr(once, "OPEN_S", -1)
+    monkeypatch.setattr(once, "FORM_OPEN", timedelta(seconds=-1))
     text = door.send(key).content.decode()
     assert "open for too long" in text and door.model.objects.count() == before
 
@@ -121,5 +125,20 @@ def test_the_secret_is_kept_nowhere(door, client):
     secret = re.search(r"tyn_[\w-]+", page.content.decode())[0]
     assert secret not in str(list(NodeToken.objects.values()))
     assert secret not in str(dict(client.session))
-    name = f"form-key:{key.rpartition(':')[0].rpartition(':')[0]}"
-    assert cache.get(name) is True
+    assert SpentKey.objects.get().key == key.rpartition(":")[0].rpartition(":")[0]
+
+
+@pytest.mark.parametrize("door", ["token"], indirect=True)
+def test_a_key_is_forgotten_when_it_is_no_longer_good_and_not_before(door):
+    """Not by how many others there are either, as entries of a cache are."""
+    key, others = door.ask(), [SpentKey(key=str(n), spent_at=timezone.now()) for n in range(30_000)]
+    door.send(key)
+    SpentKey.objects.bulk_create(others)
+    cache.clear()
+    now, made = timezone.now(), ApiToken.objects.count()
+    for hours in (1, 23, 24):
+        assert prune_spent_keys(now=now + timedelta(hours=hours)) == 0
+        assert "with this form already" in door.send(key).content.decode()
+    assert ApiToken.objects.count() == made
+    assert forget_over(now=now + timedelta(hours=24, minutes=11)) >= 30_001
+    assert not SpentKey.objects.exists()

@@ -6,7 +6,7 @@ import re
 import threading
 
 import pytest
-from django.db import connection, connections
+from django.db import connections
 from django.test import RequestFactory
 
 from accounts.errors import Conflict
@@ -18,7 +18,6 @@ from tests import scenes
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
 

@@ -101,7 +101,7 @@ def test_pieces_that_were_read_together_tell_what_each_reader_finds(alice, job, 
     now = timezone.now()
     for first, count in ((1, 2), (4, 3), (15, 60)):
         window = pieces_of_window(placement, first, count)
-        together = list(pieces_telling(placement, window).order_by("offset"))
+        together = pieces_telling(placement, window)
         read = read_lines(placement, from_line=first, count=count, pieces=together)
         assert read == read_lines(placement, from_line=first, count=count) and read.raw
         found = progress_of(placement, now=now, pieces=together)

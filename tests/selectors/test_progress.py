@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
-from scheduler.models import LogChunk
-from scheduler.selectors.printed.progress import progress_of, reports_in
+from scheduler.models import LogChunk, Placement
+from scheduler.selectors.printed.progress import pieces_telling, progress_of, reports_in
+from scheduler.selectors.printed.windows import pieces_of_window
 from tests import scenes
 
 
@@ -47,3 +50,74 @@ def test_the_pace_is_that_of_this_attempt_and_ends_when_it_is_behind(root, alice
     assert found.words == "step 600 of 1,000"
     assert found.ends_at == now - timedelta(minutes=12) + timedelta(minutes=36)
     assert progress_of(placement, now=now + timedelta(hours=1)).ends_at is None
+
+
+@pytest.fixture
+def long_log(root, alice, project):
+    """Brings the log of a running job to so many pieces of a kibibyte, of ten lines each."""
+    cluster = scenes.build_cluster(root)
+    attempt = scenes.start(scenes.submit(alice, project), cluster.node(1))
+    placement = attempt.placements.get()
+
+    def grow(many: int) -> Placement:
+        same = {"placement": placement, "size": 1024, "lines": 10, "path": "none"}
+        LogChunk.objects.bulk_create(
+            (
+                LogChunk(offset=1024 * n, first_line=10 * n + 1, digest=str(n), **same)
+                for n in range(placement.log_chunks.count(), many)
+            ),
+            batch_size=5_000,
+        )
+        size = {"log_size": 1024 * many, "log_lines": 10 * many}
+        Placement.objects.filter(pk=placement.pk).update(**size)
+        placement.refresh_from_db()
+        return placement
+
+    return grow
+
+
+def _asked(placement: Placement) -> int:
+    """Alone, beside the window that a page shows, and a window at the begin; how many pieces all
+    three have."""
+    window = pieces_of_window(placement, placement.log_lines - 48, 50)
+    found = [pieces_telling(placement), pieces_telling(placement, window)]
+    found.append(list(pieces_of_window(placement, 1, 50)))
+    assert all(one.offset < other.offset for rows in found for one, other in pairwise(rows))
+    return sum(map(len, found))
+
+
+@pytest.mark.once
+@pytest.mark.django_db
+def test_of_a_long_log_its_begin_and_its_end_alone_are_looked_at(long_log):
+    """SQLite counts its own steps."""
+    steps, taken = [], []
+    for many in (200, 20_000):
+        placement = long_log(many)
+        taken.clear()
+        connection.connection.set_progress_handler(lambda: taken.append(1), 50)
+        try:
+            assert _asked(placement) == 2 * (16 + 48) + 5
+        finally:
+            connection.connection.set_progress_handler(None, 0)
+        steps.append(len(taken))
+    assert steps[1] <= steps[0] + 20
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db
+def test_postgresql_reads_no_more_of_it(long_log):
+    placement = long_log(20_000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE scheduler_logchunk")
+        before = _read(cursor)
+        _asked(placement)
+        assert _read(cursor) - before < 1_000
+
+
+def _read(cursor) -> int:
+    """Of what the transaction has read of pieces of logs."""
+    cursor.execute(
+        "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)"
+        " FROM pg_stat_xact_user_tables WHERE relname = 'scheduler_logchunk'"
+    )
+    return int(cursor.fetchone()[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from scheduler.models import Job
 from scheduler.services.bookings import cancel_booking, edit_booking, release_unused
@@ -19,7 +19,6 @@ from tests.services.test_bookings import HOUR, book
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
 

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Attempt, LedgerEntry, Period, PeriodClose, Statement, UsageLine
@@ -110,7 +110,6 @@ def test_of_four_that_close_at_once_one_does(root, yard):
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_a_second_close_and_a_correction_that_meet_wait_for_each_other(
     root, finance, yard, team, monkeypatch
 ):

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from django.apps import apps
-from django.db import connection, connections
+from django.db import connections
 from django.utils import timezone
 
 from accounts.models import AuditEvent, DemoAct, DemoMark, DemoOrder, Team, User
@@ -86,7 +86,6 @@ class Loop:
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite in memory has one user")
 def test_it_comes_and_goes_beside_a_scheduler_at_work(root, alice, project):
     """Real work goes on before, between and after; nothing of the demonstration is left."""
     cluster = scenes.build_cluster(root, nodes=0)

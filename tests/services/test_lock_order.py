@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from scheduler.models import Attempt, Job, JobSet, Placement
 from scheduler.services.bookings import end_booked_jobs, plan_booking
@@ -32,7 +32,6 @@ from tests.seconding import WHY
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
 OVER = at(10 * 3600)

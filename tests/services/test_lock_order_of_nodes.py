@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from scheduler.models import Device, Node
 from scheduler.services.attempts import locked_live_attempt
@@ -21,7 +21,6 @@ from tests.scenes import NOON, at, running, start, submit, sync
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
 LATER = at(3 * 3600)

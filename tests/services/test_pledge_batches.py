@@ -9,7 +9,9 @@ from scheduler.services.budgets import pledges
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.states import WaitReason
 from tests.scenes import at, submit
-from tests.services.test_pledges import budget, cluster, hours  # noqa: F401
+from tests.services.test_pledges import budget, cluster, hours
+
+__all__ = ["budget", "cluster"]
 
 pytestmark = pytest.mark.django_db
 
@@ -17,8 +19,8 @@ pytestmark = pytest.mark.django_db
 class TestBatches:
     def test_who_fits_has_a_turn_behind_more_than_one_batch_of_others(
         self,
-        cluster,  # noqa: F811
-        budget,  # noqa: F811
+        cluster,
+        budget,
         alice,
         project,
         monkeypatch,
@@ -32,8 +34,8 @@ class TestBatches:
 
     def test_a_pass_that_ran_out_of_time_leaves_the_rest_to_those_after_it(
         self,
-        cluster,  # noqa: F811
-        budget,  # noqa: F811
+        cluster,
+        budget,
         alice,
         project,
         monkeypatch,
@@ -48,8 +50,8 @@ class TestBatches:
 
     def test_letting_many_go_asks_no_more_than_letting_two_go(
         self,
-        cluster,  # noqa: F811
-        budget,  # noqa: F811
+        cluster,
+        budget,
         alice,
         project,
         root,

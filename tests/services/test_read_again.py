@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from scheduler.conf import load_conf
 from scheduler.models import Session
@@ -68,7 +68,6 @@ def test_a_session_that_was_just_kept_is_not_stopped(monkeypatch, alice, project
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_who_keeps_a_session_that_is_being_stopped_is_told(alice, project, node):
     session, attempt = a_session(alice, project, node)
     assert stop_idle_sessions(now=at(500)) == 0  # told

@@ -7,7 +7,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from accounts.errors import DomainError
 from accounts.models import Role
@@ -31,7 +31,6 @@ from tests.scenes import at
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_of_two_deciders_at_once_one_wins(root, team, project, alice, lead):
     scenes.build_cluster(root, gpus=16)
     set_quota(actor=root, owner=team, guaranteed=8)
@@ -67,7 +66,6 @@ def test_of_two_deciders_at_once_one_wins(root, team, project, alice, lead):
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_a_first_guarantee_waits_for_starts_before_it_locks_accounts(
     root, team, project, alice, lead
 ):

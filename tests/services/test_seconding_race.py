@@ -6,7 +6,7 @@ import contextlib
 import threading
 
 import pytest
-from django.db import connection, connections
+from django.db import connections
 
 from accounts.models import AuditEvent
 from scheduler.models import BulkCancel
@@ -23,7 +23,6 @@ from tests.scenes import ended, running, start, submit, sync
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
 

@@ -223,7 +223,6 @@ def test_a_segment_is_ended_once_and_stays(cluster, root):
 
 
 @pytest.mark.postgres
-@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="PostgreSQL alone refuses this")
 class TestSecondLine:
     """What PostgreSQL refuses by itself."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
 
 from scheduler.models import Allocation, Device, Node
 from scheduler.services import placing
@@ -19,7 +18,6 @@ from tests.scenes import TOKEN, at, submit
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
 ]
 
 

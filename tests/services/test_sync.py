@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from scheduler.models import Attempt, Node
 from scheduler.services.stopping import request_stop
@@ -17,7 +17,6 @@ from tests.scenes import NOON, at, ended, running, start, submit
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_a_call_and_a_stop_wait_for_each_other_in_one_order(root, alice, project):
     cluster = scenes.build_cluster(root)
     node = cluster.node(1)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from accounts.services import approve_rate, propose_rate
 from scheduler.models import Account, Claim, Device, GuaranteeSpan, Pool, PoolTerms, UsageLine
@@ -223,7 +223,6 @@ class TestTerms:
 
     @pytest.mark.postgres
     @pytest.mark.django_db(transaction=True)
-    @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
     def test_who_proposes_while_others_are_approved_sees_those(self, root, yard, clerk):
         first = self.propose(clerk, yard.pool, idle="even")
         [second] = both(
@@ -235,7 +234,6 @@ class TestTerms:
 
     @pytest.mark.postgres
     @pytest.mark.django_db(transaction=True)
-    @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
     def test_who_approves_after_others_were_proposed_makes_those_stale(self, root, yard, clerk):
         """However early it was asked for."""
         first = self.propose(clerk, yard.pool, idle="even")

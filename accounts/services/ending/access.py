@@ -16,6 +16,7 @@ from accounts.models import ApiToken, User
 from accounts.permissions import can
 from accounts.services.addresses.changing import prune_addresses
 from accounts.services.audit import reason_of, record
+from accounts.services.tokens import prune_spent_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ def forget_sign_ins(*, now: datetime) -> int:
 
 
 def forget_over(*, now: datetime) -> int:
-    """The same, and changes of mail addresses that are long over."""
-    return forget_sign_ins(now=now) + prune_addresses(now=now)
+    """The same, changes of mail addresses that are long over, and spent keys of forms that are too
+    old to be sent again."""
+    return forget_sign_ins(now=now) + prune_addresses(now=now) + prune_spent_keys(now=now)
 
 
 @transaction.atomic

@@ -112,7 +112,8 @@ class JobRow(serializers.Serializer[Any]):
 
 
 class JobDetail(JobRow):
-    """One job. `spec` is null for those who may not read inside; `actions` is what you may do.
+    """One job. `spec` is null for those who may not read inside, as with a token without
+    `logs:read`; `actions` is what you may do.
     `finish`: of one that waits and has a moment to be finished by, else null. `max_cost`: what all
     its attempts together may cost, null for none and for those who may not see costs; `paid_until`:
     when it ends for that, of one that runs. `pool_choice`: the pools that it chooses from."""

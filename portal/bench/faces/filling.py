@@ -160,7 +160,7 @@ def _copy(table: str, where: str, times: int, grows: tuple[str, ...], stride: in
         )
         if connection.vendor == "postgresql":
             cursor.execute(
-                f"SELECT setval(pg_get_serial_sequence('scheduler_{table}', 'id'), "  # noqa: S608
+                f"SELECT setval(pg_get_serial_sequence('scheduler_{table}', 'id'), "  # noqa: S608 - our own names
                 f"(SELECT MAX(id) FROM scheduler_{table}))"
             )
     tell(f"{table}: {time.monotonic() - began:.1f} s")

@@ -63,7 +63,7 @@ def numbers_for(route: str, person: User) -> dict[str, Any]:
         return _named("pk", _one(mine, person.pk))
     if route in _FIRST:
         key = "job_id" if route == "sessions:detail" else "id"
-        return _named("pk", _one(f"SELECT MIN({key}) FROM scheduler_{_FIRST[route]}"))  # noqa: S608
+        return _named("pk", _one(f"SELECT MIN({key}) FROM scheduler_{_FIRST[route]}"))  # noqa: S608 - our own names
     if route == "finance:statement":
         return _named("number", _one("SELECT MAX(number) FROM scheduler_statement"))
     if route == "finance:report":

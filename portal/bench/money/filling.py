@@ -177,7 +177,7 @@ def _attempts(jobs: list[Job], stays: list[Stay], now: datetime) -> dict[int, tu
         rows.append((pattern.pk + 1 + place, jobs[job].pk, counts[job], pattern.pk))
     # Put together from the model's own column names; values are passed as parameters.
     statement = (
-        f"INSERT INTO scheduler_attempt (id, job_id, number, {', '.join(rest)}) "  # noqa: S608
+        f"INSERT INTO scheduler_attempt (id, job_id, number, {', '.join(rest)}) "  # noqa: S608 - our own names
         f"SELECT %s, %s, %s, {', '.join(rest)} FROM scheduler_attempt WHERE id = %s"
     )
     with transaction.atomic(), connection.cursor() as cursor:

@@ -52,7 +52,7 @@ def copy_rows(table: str, changed: dict[str, str], key: str, value: int, most: i
         values = ", ".join(changed.get(name, f'"{name}"') for name in names)
         listed = ", ".join(f'"{name}"' for name in names)
         cursor.execute(
-            f"INSERT INTO {table} ({listed}) SELECT {values} FROM {table} "  # noqa: S608
+            f"INSERT INTO {table} ({listed}) SELECT {values} FROM {table} "  # noqa: S608 - our own names
             f"WHERE {key} = %s ORDER BY id LIMIT %s",
             [value, most],
         )

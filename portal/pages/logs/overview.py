@@ -36,7 +36,7 @@ def of_log(header: Header, now: datetime, *, may_read: bool, with_log: bool) -> 
     pieces = None
     if first is not None and began is not None:
         ends = [pieces_of_window(first, first_of_last(first, EMBEDDED), EMBEDDED)]
-        pieces = list(pieces_telling(first, *ends[: int(with_log)]).order_by("offset"))
+        pieces = pieces_telling(first, *ends[: int(with_log)])
     found: dict[str, Any] = {"pace": _pace(job, first, pieces, began, now)}
     if with_log and may_read:
         ask = LogAsk(None, 0, None, EMBEDDED)

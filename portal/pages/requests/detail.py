@@ -82,8 +82,8 @@ def show(
     context = {
         "asked": asked,
         "changes": _changes(found.kind, versions),
-        "what": KIND_WORDS[found.kind],  # type: ignore[index]
-        "state_words": REQUEST_WORDS[found.state],  # type: ignore[index]
+        "what": KIND_WORDS[RequestKind(found.kind)],
+        "state_words": REQUEST_WORDS[RequestState(found.state)],
         "events": _until(found.events.all(), had_part_until),
         "whatif": row,
         "from_to": _from_to(found, asked, standing),
@@ -236,5 +236,6 @@ def request_decide(request: HttpRequest, pk: int) -> HttpResponseBase:
     except DomainError as refused:
         form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         return show(request, found, decide_form=form)
-    messages.success(request, f"{done}: {REQUEST_WORDS[done.state].lower()}.")  # type: ignore[index]
+    words = REQUEST_WORDS[RequestState(done.state)]
+    messages.success(request, f"{done}: {words.lower()}.")
     return redirect("requests:detail", pk=pk)

@@ -144,7 +144,7 @@ def _become_program(
         command = launch.command
         if launch.sandbox is not None:
             command = _boxed(launch, launch.sandbox, env, status)
-        os.execvpe(command[0], command, dict(env))  # noqa: S606
+        os.execvpe(command[0], command, dict(env))  # noqa: S606 - a list of words, no shell
     except OSError as error:
         return explain(step, error, launch, env)
     except StartProblem as problem:

@@ -20,8 +20,8 @@ def main() -> None:
     """Serve until the session ends."""
     try:
         # None of ours: what the job's environment has.
-        from tensorboard import program  # type: ignore[import-not-found, unused-ignore]
-        from werkzeug.serving import WSGIRequestHandler, make_server  # type: ignore[import-not-found, unused-ignore]
+        from tensorboard import program
+        from werkzeug.serving import WSGIRequestHandler, make_server
     except ImportError as problem:
         sys.exit(_MISSING.format(python=sys.executable, problem=problem))
 

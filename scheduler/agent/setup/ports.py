@@ -29,7 +29,7 @@ def hold_port(address: str, ports: tuple[int, int]) -> socket.socket:
             holder.close()
             if error.errno == errno.EADDRNOTAVAIL:
                 # Rank 0's address as others see it may be translated on the way: any will do.
-                address = "::" if family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104
+                address = "::" if family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - to try a port, for a moment
             elif error.errno != errno.EADDRINUSE:
                 raise
         else:

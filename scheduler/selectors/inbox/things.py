@@ -1,42 +1,36 @@
-"""What news are about, and who may see it: by the word that their subject begins with."""
+"""What news are about, read for many people at once, and who of them may see it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import BigIntegerField, QuerySet, Value
 from django.db.models.functions import Cast
 
-from accounts.models import Project, Team, User
-from accounts.permissions import acting_for, can
-from scheduler.models import (
-    Budget,
-    BulkCancel,
-    Job,
-    JobSchedule,
-    JobSet,
-    QuotaRequest,
-    RequestDecision,
-    Statement,
-)
-from scheduler.selectors.people.watchers import may_see_jobs_of
-from scheduler.selectors.requesting.lists import sees_all
-from scheduler.selectors.requesting.parties import Parties, may_end
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.models import RequestDecision
+from scheduler.selectors.inbox.rules import DECIDERS, OF_CLUSTER, WORDS, Facts
 
 # Whether a person may see a thing, and whether they may read what is said of it.
 Sight = Callable[[User], tuple[bool, bool]]
 _NUMBER = BigIntegerField()
 _NOTHING = Cast(Value(None), _NUMBER)
+# What says whose a statement is is a text: it has a statement of its own.
+_APART = "statement"
+_TOGETHER = tuple(name for name in WORDS if name != _APART)
+_PLACES = {name: place for place, name in enumerate(_TOGETHER)}
 # Who decided on a request, among the rows of things.
 _DECIDED = -1
+_MOST_COLUMNS = max(len(WORDS[name].columns) for name in _TOGETHER)
 
 
 def is_asked_about(subject: str) -> bool:
     """Whether everybody may not see it anyway."""
-    word = _word_of(subject)
-    return word in _CLUSTER or word in _TOGETHER or word == "statement"
+    name = subject.partition(":")[0]
+    return name in OF_CLUSTER or name in WORDS
 
 
 def things_of(subjects: Collection[str], people: Collection[int]) -> dict[str, Sight]:
@@ -46,22 +40,19 @@ def things_of(subjects: Collection[str], people: Collection[int]) -> dict[str, S
     numbers: dict[str, set[int]] = {}
     found: dict[str, Sight] = {}
     for subject in filter(is_asked_about, subjects):
-        word, _, number = subject.partition(":")
-        if word in _CLUSTER:
-            found[subject] = partial(_may, _CLUSTER[word])
+        name, _, number = subject.partition(":")
+        if name in OF_CLUSTER:
+            found[subject] = partial(_may, OF_CLUSTER[name])
             continue
         found[subject] = _nobody
         if number.isdecimal():
-            numbers.setdefault(word, set()).add(int(number))
-    found |= _together({word: some for word, some in numbers.items() if word in _TOGETHER}, people)
-    if "statement" in numbers:
-        sights = _statements(numbers["statement"])
-        found |= {f"statement:{number}": sight for number, sight in sights.items()}
+            numbers.setdefault(name, set()).add(int(number))
+    together = {name: some for name, some in numbers.items() if name in _PLACES}
+    for (name, one), rows in _together(together, people).items():
+        found[f"{name}:{one}"] = partial(_sight, name, rows)
+    for one, facts in _apart(numbers.get(_APART, ())):
+        found[f"{_APART}:{one}"] = partial(_sight, _APART, [facts])
     return found
-
-
-def _word_of(subject: str) -> str:
-    return subject.partition(":")[0]
 
 
 def _nobody(_person: User) -> tuple[bool, bool]:
@@ -72,112 +63,49 @@ def _may(action: str, person: User) -> tuple[bool, bool]:
     return can(person, action, None), True
 
 
-def _together(numbers: Mapping[str, set[int]], people: Collection[int]) -> dict[str, Sight]:
+def _sight(name: str, rows: Sequence[Facts], person: User) -> tuple[bool, bool]:
+    word = WORDS[name]
+    return word.is_seen(person, rows), word.is_read(person, rows)
+
+
+def _together(
+    numbers: Mapping[str, set[int]], people: Collection[int]
+) -> dict[tuple[str, int], list[Facts]]:
+    """By word and number; a proposal has a row for each owner and project among its jobs."""
     parts: list[Any] = []
-    for word, some in numbers.items():
-        one = _TOGETHER[word]
-        parts.append(_rows(one.model.objects.filter(pk__in=some), _PLACES[word], *one.columns))
+    for name, some in numbers.items():
+        rows = WORDS[name].model._default_manager.filter(pk__in=some)
+        parts.append(_rows(rows, _PLACES[name], *WORDS[name].columns))
     if asked := numbers.get("request"):
         theirs = RequestDecision.objects.filter(request__in=asked, decided_by__in=people)
         parts.append(_rows(theirs, _DECIDED, "request_id", "decided_by_id"))
     if not parts:
         return {}
-    rows = list(parts[0].union(*parts[1:]) if parts[1:] else parts[0])
-    deciders = {(row[0], row[1]) for row in rows if row[-1] == _DECIDED}
-    found: dict[str, Sight] = {}
-    # A proposal has a row for each owner and project among the jobs that it names.
-    facts_of: dict[tuple[int, int], list[list[Any]]] = {}
-    for number, *facts, place in rows:
+    read = list(parts[0].union(*parts[1:]) if parts[1:] else parts[0])
+    deciders: dict[int, set[int]] = {}
+    for number, person, *_, place in read:
+        if place == _DECIDED:
+            deciders.setdefault(number, set()).add(person)
+    found: dict[tuple[str, int], list[Facts]] = {}
+    for number, *values, place in read:
         if place != _DECIDED:
-            facts_of.setdefault((place, number), []).append(facts)
-    for (place, number), several in facts_of.items():
-        word = _WORDS[place]
-        sight = partial(_TOGETHER[word].sight, several if word == "bulk_cancel" else several[0])
-        found[f"{word}:{number}"] = (
-            partial(_or_decided, sight, number, deciders) if word == "request" else sight
-        )
+            name = _TOGETHER[place]
+            facts = dict(zip(WORDS[name].columns[1:], values, strict=False))
+            facts[DECIDERS] = deciders.get(number, ()) if name == "request" else ()
+            found.setdefault((name, number), []).append(facts)
     return found
 
 
 def _rows(rows: QuerySet[Any], place: int, *columns: str) -> QuerySet[Any, Any]:
-    """Five numbers and the place of the word: statements that are united have as many columns."""
-    lacking = {f"lacking_{n}": _NOTHING for n in range(len(columns), 5)}
+    """Numbers and the place of the word: statements that are united have as many columns."""
+    lacking = {f"lacking_{n}": _NOTHING for n in range(len(columns), _MOST_COLUMNS)}
     more = {**lacking, "place_": Value(place, _NUMBER)}
     return rows.order_by().annotate(**more).values_list(*columns, *more).distinct()
 
 
-def _in_project(facts: list[int], person: User) -> tuple[bool, bool]:
-    number, team, owner, *_ = facts
-    project = Project(pk=number, team_id=team)
-    is_read = person.pk == owner or can(person, "read_log", project)
-    return may_see_jobs_of(person, project), is_read
-
-
-def _budget(facts: list[int | None], person: User) -> tuple[bool, bool]:
-    team = facts[0] or facts[1]
-    is_theirs = team is not None and can(person, "view_costs", Team(pk=team))
-    return is_theirs or can(person, "keep_books", None), True
-
-
-def _request(facts: list[int | None], person: User) -> tuple[bool, bool]:
-    team, *theirs = facts
-    if person.pk in theirs or sees_all(person):
-        return True, True
-    of = Team(pk=team)
-    lent = (("approve_requests", of), ("decide_requests", None), ("decide_spending", None))
-    is_lent = any(acting_for(person, *one) for one in lent)
-    return is_lent or can(person, "approve_requests", of), True
-
-
-def _or_decided(
-    sight: Sight, number: int, deciders: Collection[tuple[int, int]], person: User
-) -> tuple[bool, bool]:
-    """Who decided on a request goes on seeing it."""
-    return (True, True) if (number, person.pk) in deciders else sight(person)
-
-
-def _statements(numbers: set[int]) -> Mapping[int, Sight]:
-    rows = Statement.objects.filter(number__in=numbers).order_by()
-    return {
-        number: partial(_statement, account)
-        for number, account in rows.values_list("number", "account")
-    }
-
-
-def _statement(account: str, person: User) -> tuple[bool, bool]:
-    team = account.partition("/")[0].removeprefix("team:")
-    is_theirs = team.isdecimal() and can(person, "view_costs", Team(pk=int(team)))
-    return is_theirs or can(person, "read_books", None), True
-
-
-def _cancel(named: list[list[int | None]], person: User) -> tuple[bool, bool]:
-    """Who proposed it, and who might end all that it names."""
-    parties: Parties = frozenset(
-        (owner, Project(pk=project, team_id=team))
-        for _, owner, project, team in named
-        if owner and project and team
-    )
-    return person.pk == named[0][0] or may_end(person, parties), True
-
-
-class _Word(NamedTuple):
-    """Where its things are, which of their columns say whose they are, and who sees them so."""
-
-    model: Any
-    columns: tuple[str, ...]
-    sight: Callable[[list[Any], User], tuple[bool, bool]]
-
-
-_OF_JOBS = ("jobs__owner_id", "jobs__project_id", "jobs__project__team_id")
-_OF_PROJECT = ("pk", "project_id", "project__team_id", "owner_id")
-_TOGETHER: Mapping[str, _Word] = {
-    "job": _Word(Job, _OF_PROJECT, _in_project),
-    "set": _Word(JobSet, _OF_PROJECT, _in_project),
-    "schedule": _Word(JobSchedule, _OF_PROJECT, _in_project),
-    "budget": _Word(Budget, ("pk", "account__team_id", "account__project__team_id"), _budget),
-    "request": _Word(QuotaRequest, ("pk", "team_id", "asked_by_id", "assigned_to_id"), _request),
-    "bulk_cancel": _Word(BulkCancel, ("pk", "proposed_by_id", *_OF_JOBS), _cancel),
-}
-_WORDS = tuple(_TOGETHER)
-_PLACES = {word: place for place, word in enumerate(_WORDS)}
-_CLUSTER = {"node": "operate", "invariants": "operate", "month": "keep_books"}
+def _apart(numbers: Collection[int]) -> list[tuple[int, Facts]]:
+    word = WORDS[_APART]
+    if not numbers:
+        return []
+    rows = word.model._default_manager.filter(**{f"{word.number}__in": numbers}).order_by()
+    return [(row[word.number], row) for row in rows.values(*word.columns)]

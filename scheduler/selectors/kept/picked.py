@@ -66,7 +66,7 @@ class Picked(Expression):
     def _asked(self, connection: Any, moments: str, given: Any) -> tuple[str, list[Any]]:
         newest, of_newest = self._statement(self.newest, connection)
         devices, of_devices = self._statement(self.devices, connection)
-        sql = f"(SELECT ({newest}) FROM ({devices}) AS {_DEVICE}, {moments})"  # noqa: S608
+        sql = f"(SELECT ({newest}) FROM ({devices}) AS {_DEVICE}, {moments})"  # noqa: S608 - our own statements
         return sql, [*of_newest, *of_devices, given]
 
     @staticmethod

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from operator import attrgetter
 
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
@@ -68,7 +69,7 @@ def progress_of(
     """For a running rank whose reader was checked before; one query, none where the `pieces` of
     `pieces_telling` were read already, maybe among others; and a file or two."""
     if pieces is None:
-        pieces = list(pieces_telling(placement).order_by("offset"))
+        pieces = pieces_telling(placement)
     tail = [one for one in pieces if one.offset >= _begin_of_tail(placement)]
     last, last_at = _last(tail)
     if last is None or last_at is None:
@@ -83,14 +84,16 @@ def progress_of(
     return Progress(last.unit, last.done, last.total, last_at, ends_at)
 
 
-def pieces_telling(placement: Placement, *more: QuerySet[LogChunk]) -> QuerySet[LogChunk]:
+def pieces_telling(placement: Placement, *more: QuerySet[LogChunk]) -> list[LogChunk]:
     """The pieces in which a program may say how far it is: those at the end of its log, and the
-    first; together with `more` pieces, each of which is there once."""
+    first; together with `more` pieces, each of which is there once, in order; one statement."""
     chunks = placement.log_chunks.order_by()
     head = chunks.filter(offset__lt=READ_BYTES).order_by("offset").values("pk")[:_MOST_OF_HEAD]
     parts = (chunks.filter(pk__in=head), *(one.order_by() for one in more))
-    # Not by OR, for which the whole log might be looked through.
-    return chunks.filter(offset__gte=_begin_of_tail(placement)).union(*parts)
+    # Not by OR, for which the whole log might be looked through; put in order here, for SQLite
+    # would go through the log in that order, once for each part.
+    found = chunks.filter(offset__gte=_begin_of_tail(placement)).union(*parts)
+    return sorted(found, key=attrgetter("offset"))
 
 
 def _begin_of_tail(placement: Placement) -> int:

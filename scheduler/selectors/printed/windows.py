@@ -17,6 +17,8 @@ from scheduler.states import AttemptState
 # A window never costs more than this, however long its lines are.
 MAX_WINDOW_BYTES = 2 * 1024 * 1024
 MAX_LINES = 5000
+# No log is as large.
+_NO_END = 2**63 - 1
 # A bar may come in thousands of pieces; its last state is in the last few.
 _MOST = 64
 # To the first column, as portal.terminal reads it.
@@ -126,7 +128,11 @@ def read_last_lines(
 
 def pieces_of_window(placement: Placement, from_line: int, count: int) -> QuerySet[LogChunk]:
     """The pieces in which so many lines from `from_line` on lie, in order."""
-    return pieces_from(placement, from_line).filter(first_line__lt=from_line + count)
+    behind = placement.log_chunks.filter(first_line__gte=from_line + count)
+    end = behind.order_by("first_line", "offset").values("offset")[:1]
+    # By offset alone, from where to where: beside another bound on lines the one or the other end
+    # of a long log would be gone through.
+    return pieces_from(placement, from_line).filter(offset__lt=Coalesce(Subquery(end), _NO_END))
 
 
 def pieces_from(placement: Placement, line: int) -> QuerySet[LogChunk]:

@@ -7,7 +7,7 @@ import json
 from django.db.models import QuerySet
 
 from accounts.models import AuditEvent, User
-from accounts.permissions import can
+from accounts.permissions import reads_inside
 from scheduler.models import JobSchedule
 
 _INSIDE = "without_variables"
@@ -35,7 +35,7 @@ def acts_on(viewer: User, schedule: JobSchedule) -> QuerySet[AuditEvent]:
 def told_of(viewer: User, schedule: JobSchedule, event: AuditEvent) -> tuple[str, str]:
     """What was before it and after it, as JSON; which variables its job has is told to those alone
     who may read inside jobs there."""
-    if _INSIDE not in event.after or can(viewer, "read_log", schedule.project):
+    if _INSIDE not in event.after or reads_inside(viewer, schedule.project):
         return event.before, event.after
     after = json.loads(event.after)
     after.pop(_INSIDE, None)

@@ -13,7 +13,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.errors import NotFound
 from accounts.models import Project, User
-from accounts.permissions import can, projects_visible_to
+from accounts.permissions import can, projects_visible_to, reads_inside
 from scheduler.models import JobSchedule, JobScheduleRun
 from scheduler.selectors.prices.seen import priced_for
 from scheduler.selectors.recurring.ended import is_over
@@ -138,7 +138,7 @@ def shown_document(viewer: User, schedule: JobSchedule) -> dict[str, Any] | None
     """The job that it submits, as people write it; None for who may not read inside the jobs of its
     project. Only its owner sees the values of variables that hold secrets, and its highest price
     only who may see what it costs."""
-    if not can(viewer, "read_log", schedule.project):
+    if not reads_inside(viewer, schedule.project):
         return None
     spec = JobSpec.model_validate(schedule.document)
     if schedule.owner_id != viewer.pk:

@@ -43,7 +43,7 @@ _VERSION = (
 )
 _USED_OVER = timedelta(days=90)
 # Whoever runs the cluster, keeps its books or audits it sees what is asked of it.
-_SEE_ALL = ("administer", "operate", "read_books", "read_audit")
+SEE_ALL = ("administer", "operate", "read_books", "read_audit")
 
 
 def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
@@ -58,7 +58,7 @@ def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
 
 def sees_all(viewer: User) -> bool:
     """Whether this person reads whatever is asked for, without a part in it."""
-    return any(can(viewer, action, None) for action in _SEE_ALL)
+    return any(can(viewer, action, None) for action in SEE_ALL)
 
 
 def _others(viewer: User) -> Q:

@@ -10,12 +10,12 @@ def raise_numbers(model: type[Model], by: int) -> None:
     """Let the next row of `model` have a number higher by `by` than it would have had, and than any
     row there."""
     table = model._meta.db_table
-    highest = f"SELECT coalesce(max(id), 0) FROM {connection.ops.quote_name(table)}"  # noqa: S608
+    highest = f"SELECT coalesce(max(id), 0) FROM {connection.ops.quote_name(table)}"  # noqa: S608 - our own names
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             raised = f"setval(name, greatest(nextval(name), ({highest})) + %s)"
             sequence = "(SELECT pg_get_serial_sequence(%s, 'id') AS name) AS one"
-            cursor.execute(f"SELECT {raised} FROM {sequence}", [by, table])  # noqa: S608
+            cursor.execute(f"SELECT {raised} FROM {sequence}", [by, table])  # noqa: S608 - our own names
             return
         cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
         given = [seq for (seq,) in cursor.fetchall()]

@@ -140,7 +140,7 @@ def _statement(
     changes += [f"{column(name)} = {column(name)} + 1" for name in raised]
     held = [f"{column(name)} = %s" for name in ("id", *guard)]
     table = connection.ops.quote_name(model._meta.db_table)
-    sql = f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(held)}"  # noqa: S608
+    sql = f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(held)}"  # noqa: S608 - our own names
     sql = f"{sql} RETURNING {', '.join(map(column, read))}" if read else sql
     savers = (model._meta.get_field(name) for name in (*fields, "id", *guard))
     return sql, tuple(field.get_db_prep_save for field in savers)  # type: ignore[union-attr]

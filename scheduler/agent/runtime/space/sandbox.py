@@ -48,7 +48,7 @@ def arguments(plan: SandboxPlan, working_dir: str, status: int | None = None) ->
         words += ["--bind", plan.shared_memory, "/dev/shm"]  # noqa: S108 (it is the sandbox's own)
     for device in plan.devices:
         words += ["--dev-bind-try", device, device]
-    words += ["--bind", plan.temporary, "/tmp", "--bind", plan.temporary, "/var/tmp"]  # noqa: S108
+    words += ["--bind", plan.temporary, "/tmp", "--bind", plan.temporary, "/var/tmp"]  # noqa: S108 (the same)
     names = os.path.realpath("/etc/resolv.conf")
     words += ["--ro-bind-try", names, names]
     words += _several("--ro-bind-try", plan.read_only) + _several("--bind-try", plan.writable)
