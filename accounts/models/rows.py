@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import Model, QuerySet, Subquery, TextField
+from django.db.models import BigIntegerField, Model, QuerySet, Subquery, TextField
 
 Row = TypeVar("Row", bound=Model)
 
@@ -33,6 +33,26 @@ class AsJson(Subquery):
             "FROM (%(subquery)s) AS rows_)"
         )
         return self.as_sql(compiler, connection, template=template, **more)
+
+
+class Figure(Subquery):
+    """One whole number of all rows of a statement, to be a column of another; also of its first so
+    many, which an aggregate cannot have beside others."""
+
+    output_field = BigIntegerField()
+    template = "(SELECT %(figure)s FROM (%(subquery)s) AS rows_)"
+    # Of a statement that is known to find nothing.
+    empty_result_set_value = 0
+
+
+def count_of(rows: QuerySet[Any, Any]) -> Figure:
+    """How many they are."""
+    return Figure(rows.values("pk"), figure="COUNT(*)")
+
+
+def sum_of(rows: QuerySet[Any, Any], name: str) -> Figure:
+    """Of this column of theirs, whole numbers that are annotated; 0 where there are none."""
+    return Figure(rows.values(name), figure=f'CAST(COALESCE(SUM(rows_."{name}"), 0) AS bigint)')
 
 
 def as_rows(rows: QuerySet[Any, Any], *names: str) -> AsJson:
