@@ -17,6 +17,7 @@ from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.jobs import get_visible_job, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
+from scheduler.selectors.one_job.happened import NEWEST, newest_along, told_events
 from scheduler.selectors.one_job.idling import IdleStanding, standing_in, warnings_along
 from scheduler.selectors.one_job.tries import tries_along, tries_in
 from scheduler.selectors.people.watchers import Watcher, watchers_along, watchers_in
@@ -33,7 +34,8 @@ _SILENT = (NodeState.SILENT, NodeState.LOST)
 class Header:
     """`is_unreachable`: it lives on a node that is silent now. `saved`: the last checkpoint.
 
-    `events`: the latest of its `events_count`, as many as were asked for, the newest first.
+    `events`: the latest of its `events_count`, as many as were asked for, the newest first; all its
+    checkpoints among them, if asked for.
     `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
     the first rank of the latest the `silences`, if asked for. `lease_until`: see `decided_by`.
     `waiters`: who waits for it, if asked for, and `watchers`.
@@ -58,6 +60,7 @@ def job_with_header(
     pk: int,
     *,
     events: int = 0,
+    checkpoints: bool = False,
     tries: bool = False,
     silences: bool = False,
     calls: bool = True,
@@ -66,9 +69,10 @@ def job_with_header(
     """One statement; raises NotFound for a missing and for a foreign job alike.
 
     It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`, and
-    `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
+    `attempts_of` without devices. `checkpoints`: all of them are among the events, not two of each
+    attempt. `calls`: what calls for the viewer comes along, for whole pages.
     """
-    history = JobEvent.objects.filter(job=pk).order_by()
+    history = told_events(pk)
     held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
     more: dict[str, Any] = {
         "silent_": Exists(held),
@@ -79,7 +83,9 @@ def job_with_header(
         **schedule_along(),
     }
     if events:
-        more["events_"] = _latest(history, events)
+        every = JobEvent.objects.filter(job=pk).order_by()
+        told = history.annotate(**newest_along(pk))
+        more["events_"] = _latest(every, events) if checkpoints else _latest(told, events, *NEWEST)
     if tries:
         more["tries_"] = tries_along(pk)
     if silences:
@@ -129,22 +135,24 @@ def _saved(viewer: User, job: Job, told: str) -> Saved | None:
     return None
 
 
-def _latest(history: Any, most: int) -> Any:
+def _latest(history: Any, most: int, *more: str) -> Any:
     return carried(
         history.order_by("-pk")[:most],
         "pk", "at", "kind", "from_state", "to_state", "detail",
-        "actor", "actor__username", "actor__display_name",
+        "actor", "actor__username", "actor__display_name", *more,
     )  # fmt: skip
 
 
 def _events(job: Job, told: str) -> list[JobEvent]:
     """As the database has them; of who did it only the names."""
     found = []
-    for pk, at, kind, begin, end, detail, who, *names in rows_in(told):
+    for pk, at, kind, begin, end, detail, who, username, name, *newest in rows_in(told):
         actor = None
         if who is not None:
-            actor = User(pk=who, username=names[0], display_name=names[1])
+            actor = User(pk=who, username=username, display_name=name)
         event = JobEvent(pk=pk, job=job, kind=kind, from_state=begin, to_state=end, actor=actor)
         event.at, event.detail = moment_in(at), document(detail)
+        for column, value in zip(NEWEST, newest, strict=False):
+            setattr(event, column, moment_in(value) if column == "newest_at_" else value)
         found.append(event)
     return sorted(found, key=lambda event: event.pk, reverse=True)
