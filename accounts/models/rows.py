@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import BigIntegerField, Model, QuerySet, Subquery, TextField
+from django.db.models import Model, QuerySet, Subquery, TextField
 
 Row = TypeVar("Row", bound=Model)
 
@@ -25,34 +25,30 @@ class AsJson(Subquery):
 
     output_field = TextField()
     template = "(SELECT json_group_array(json_array(%(columns)s)) FROM (%(subquery)s) AS rows_)"
+    on_postgresql = (
+        "(SELECT CAST(json_agg(json_build_array(%(columns)s)) AS text) "
+        "FROM (%(subquery)s) AS rows_)"
+    )
 
     def as_postgresql(self, compiler: Any, connection: Any, **more: Any) -> Any:
         """The same where its functions have other names."""
-        template = (
-            "(SELECT CAST(json_agg(json_build_array(%(columns)s)) AS text) "
-            "FROM (%(subquery)s) AS rows_)"
-        )
-        return self.as_sql(compiler, connection, template=template, **more)
+        return self.as_sql(compiler, connection, template=self.on_postgresql, **more)
 
 
-class Figure(Subquery):
-    """One whole number of all rows of a statement, to be a column of another; also of its first so
-    many, which an aggregate cannot have beside others."""
+class Counted(AsJson):
+    """Of the rows of a statement how many they are and what some `columns` come to, as one JSON
+    text; also of its first so many, which an aggregate cannot have beside others."""
 
-    output_field = BigIntegerField()
-    template = "(SELECT %(figure)s FROM (%(subquery)s) AS rows_)"
-    # Of a statement that is known to find nothing.
-    empty_result_set_value = 0
-
-
-def count_of(rows: QuerySet[Any, Any]) -> Figure:
-    """How many they are."""
-    return Figure(rows.values("pk"), figure="COUNT(*)")
+    template = "(SELECT json_array(%(columns)s) FROM (%(subquery)s) AS rows_)"
+    on_postgresql = (
+        "(SELECT CAST(json_build_array(%(columns)s) AS text) FROM (%(subquery)s) AS rows_)"
+    )
 
 
-def sum_of(rows: QuerySet[Any, Any], name: str) -> Figure:
-    """Of this column of theirs, whole numbers that are annotated; 0 where there are none."""
-    return Figure(rows.values(name), figure=f'CAST(COALESCE(SUM(rows_."{name}"), 0) AS bigint)')
+def counted(rows: QuerySet[Any, Any], *names: str) -> Counted:
+    """How many they are, then the sums of these columns, of whole numbers; `rows_in` reads it."""
+    sums = [f'COALESCE(SUM(rows_."{name}"), 0)' for name in names]
+    return Counted(rows.values(*(names or ("pk",))), columns=", ".join(["COUNT(*)", *sums]))
 
 
 def as_rows(rows: QuerySet[Any, Any], *names: str) -> AsJson:

@@ -44,7 +44,7 @@ def save(job, number: int, steps: range, *, newest: int | None = None) -> None:
         detail = {"attempt": number, "step": step, "bytes": 1024}
         at = began + timedelta(minutes=minute)
         JobEvent.objects.create(job=job, attempt=attempt, at=at, kind="checkpoint", detail=detail)
-    JobEvent.objects.create(job=job, attempt=attempt, at=attempt.ended_at, kind="retried")
+    JobEvent.objects.create(job=job, attempt=attempt, at=began + timedelta(hours=1), kind="retried")
 
 
 def steps_of(rows) -> list[int]:

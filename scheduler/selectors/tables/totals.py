@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import F, QuerySet
 
-from accounts.models.rows import count_of, sum_of
+from accounts.models.rows import counted, rows_in
 from scheduler.models import Allocation, Job
 from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES
 
@@ -44,13 +44,15 @@ class Totals:
 def totals_of(jobs: QuerySet[Job]) -> Totals:
     """One statement. What jobs hold is counted by their devices: who runs with fewer nodes than it
     may have holds fewer, and what has ended holds none."""
+    if jobs.query.is_empty():
+        return Totals()
     every = jobs.order_by()
-    counted = every[: COUNTED_AT_MOST + 1]
     live = every.filter(state__in=LIVE_JOB_STATES).values("pk")
     held = Allocation.objects.filter(released_at=None, placement__attempt__job__in=live).order_by()
     wait = every.filter(state__in=WAITING_JOB_STATES, gpus_per_node__gt=0)
     some = wait.annotate(gpus_=F("nodes") * F("gpus_per_node"))[: WAITING_AT_MOST + 1]
-    figures = (count_of(counted), count_of(held), count_of(some), sum_of(some, "gpus_"))
+    figures = (counted(every[: COUNTED_AT_MOST + 1]), counted(held), counted(some, "gpus_"))
     # Beside any job; where there is none, all of it is nothing.
-    found = Job.objects.order_by().values_list(*figures)[:1]
-    return next((Totals(*row) for row in found), Totals())
+    for row in Job.objects.order_by().values_list(*figures)[:1]:
+        return Totals(*(figure for text in row for figure in rows_in(text)))
+    return Totals()
