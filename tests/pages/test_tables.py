@@ -54,7 +54,7 @@ def test_the_foot_adds_up_what_is_held_now_and_what_waits_with_all_tasks_of_sets
     assert "2,402 GPUs asked for by those that wait" in page
     # One runs on one GPU; those that have ended hold none.
     all_ = client.get(reverse("jobs:list"), {"q": ""}).content.decode()
-    assert "1 GPU held now, 2,402 GPUs asked for" in all_
+    assert "1 GPU held now, 2,402 asked for by those that wait, last checked" in all_
     over = client.get(reverse("jobs:list"), {"q": "state:finished"}).content.decode()
     assert "2 jobs, filtered" in over
     assert "held now" not in over and "asked for by" not in over
