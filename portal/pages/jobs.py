@@ -72,11 +72,10 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     found = filter_jobs(every, query.wanted, viewer) if not problems else every.none()
     if request.GET.get("part") == "csv" and not problems:
         return job_csv(viewer, found, sort, now=now)
-    totals = totals_of(found)
-    found = found if query.wanted.job_set else one_of_each_set(found)
+    listed = found if query.wanted.job_set else one_of_each_set(found)
     problems += wrong
     per = _per_page(request, problems)
-    jobs, first = _page_of(found, sort, after, top, per)
+    jobs, first = _page_of(listed, sort, after, top, per)
     rows = (job_rows if query.wanted.job_set else rows_and_sets)(viewer, jobs[:per], now=now)
     context = {
         "rows": rows,
@@ -95,8 +94,8 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "next_cursor": write_place(sort, place_of(jobs[per - 1], sort.column))
         if len(jobs) > per
         else "",
-        "totals": totals,
-        "newer": found.filter(pk__gt=top).count() if top and not after else 0,
+        "totals": totals_of(found),
+        "newer": listed.filter(pk__gt=top).count() if top and not after else 0,
         "top": write_cursor(first) if first else "",
         **_freshness(request, viewer, rows, now),
         "of_all": totals_of(every) if query.chips and not (rows or problems) else None,

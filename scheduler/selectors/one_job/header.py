@@ -69,23 +69,19 @@ def job_with_header(
     """One statement; raises NotFound for a missing and for a foreign job alike.
 
     It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`, and
-    `attempts_of` without devices. `checkpoints`: all of them are among the events, not two of each
-    attempt. `calls`: what calls for the viewer comes along, for whole pages.
+    `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
     """
-    history = told_events(pk)
     held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
     more: dict[str, Any] = {
         "silent_": Exists(held),
         "saved_": _checkpoint(pk),
-        "count_": _count(history),
+        "count_": _count(told_events(pk)),
         "lease_until_": decided_along(),
         "idle_": warnings_along(pk),
         **schedule_along(),
     }
     if events:
-        every = JobEvent.objects.filter(job=pk).order_by()
-        told = history.annotate(**newest_along(pk))
-        more["events_"] = _latest(every, events) if checkpoints else _latest(told, events, *NEWEST)
+        more["events_"] = _latest(pk, events, whole=checkpoints)
     if tries:
         more["tries_"] = tries_along(pk)
     if silences:
@@ -135,11 +131,14 @@ def _saved(viewer: User, job: Job, told: str) -> Saved | None:
     return None
 
 
-def _latest(history: Any, most: int, *more: str) -> Any:
+def _latest(pk: int, most: int, *, whole: bool) -> Any:
+    """The newest, all checkpoints among them or, with what comes along, two of each attempt."""
+    every: Any = JobEvent.objects.filter(job=pk).order_by()
+    told = every if whole else told_events(pk).annotate(**newest_along(pk))
     return carried(
-        history.order_by("-pk")[:most],
+        told.order_by("-pk")[:most],
         "pk", "at", "kind", "from_state", "to_state", "detail",
-        "actor", "actor__username", "actor__display_name", *more,
+        "actor", "actor__username", "actor__display_name", *(() if whole else NEWEST),
     )  # fmt: skip
 
 
