@@ -25,14 +25,30 @@ class AsJson(Subquery):
 
     output_field = TextField()
     template = "(SELECT json_group_array(json_array(%(columns)s)) FROM (%(subquery)s) AS rows_)"
+    on_postgresql = (
+        "(SELECT CAST(json_agg(json_build_array(%(columns)s)) AS text) "
+        "FROM (%(subquery)s) AS rows_)"
+    )
 
     def as_postgresql(self, compiler: Any, connection: Any, **more: Any) -> Any:
         """The same where its functions have other names."""
-        template = (
-            "(SELECT CAST(json_agg(json_build_array(%(columns)s)) AS text) "
-            "FROM (%(subquery)s) AS rows_)"
-        )
-        return self.as_sql(compiler, connection, template=template, **more)
+        return self.as_sql(compiler, connection, template=self.on_postgresql, **more)
+
+
+class Counted(AsJson):
+    """Of the rows of a statement how many they are and what some `columns` come to, as one JSON
+    text; also of its first so many, which an aggregate cannot have beside others."""
+
+    template = "(SELECT json_array(%(columns)s) FROM (%(subquery)s) AS rows_)"
+    on_postgresql = (
+        "(SELECT CAST(json_build_array(%(columns)s) AS text) FROM (%(subquery)s) AS rows_)"
+    )
+
+
+def counted(rows: QuerySet[Any, Any], *names: str) -> Counted:
+    """How many they are, then the sums of these columns, of whole numbers; `rows_in` reads it."""
+    sums = [f'COALESCE(SUM(rows_."{name}"), 0)' for name in names]
+    return Counted(rows.values(*(names or ("pk",))), columns=", ".join(["COUNT(*)", *sums]))
 
 
 def as_rows(rows: QuerySet[Any, Any], *names: str) -> AsJson:

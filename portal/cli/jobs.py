@@ -127,7 +127,7 @@ def why(
     saved = found.get("checkpoint")
     if saved:
         print_line(
-            f"Last checkpoint: step {saved['step']}, attempt {saved['attempt']}, on "
+            f"Last checkpoint: step {saved['step']:,}, attempt {saved['attempt']}, on "
             f"{saved['node']}, {ago(saved['taken_at'])} ago."
         )
     triage = found.get("triage")

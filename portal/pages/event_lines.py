@@ -103,6 +103,8 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
         detail = end_sentence(reason, {"who": who or "Trainyard", **facts})
     elif event.kind == "idle_warned":
         detail = _warned(facts)
+    elif event.kind == "checkpoint":
+        words, detail = _saved(words, facts)
     elif event.kind == "moved_to_pool":
         detail = f"from {facts.get('from')} to {facts.get('to')}"
     else:
@@ -124,6 +126,21 @@ def _warned(facts: Mapping[str, object]) -> str:
     then = {str(act): done for act, done in IDLE_ACT_DONE.items()}.get(str(facts.get("then")), "")
     follows = f"; {then} at {facts['at']}" if "at" in facts else ""
     return dates_in_words(f"By {facts.get('by')}{seen}{follows}")
+
+
+def _saved(words: str, facts: Mapping[str, object]) -> tuple[str, str]:
+    """Of the last one also how many there were, and the newest, which may be a little younger."""
+    step, size, times = (facts.get(name) for name in ("step", "bytes", "times"))
+    newest = facts.get("newest_step", step)
+    more = []
+    if isinstance(times, int) and times > 1:
+        words, step, size = "Newest checkpoint", newest, facts.get("newest_bytes", size)
+        more = [f"{times:,} told, one a minute at most"]
+    elif newest != step:
+        more = [f"the newest is of step {newest:,}"]
+    said = [f"step: {step:,}"] if isinstance(step, int) else []
+    said += [size_bytes(size)] if isinstance(size, int) else []
+    return words, ", ".join([*said, *more])
 
 
 def still_out(node: Node) -> str:

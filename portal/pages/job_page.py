@@ -23,9 +23,9 @@ from scheduler.selectors.jobs import (
     end_sentence_of,
     job_actions,
     may_read_inside,
-    shown_facts,
     shown_state_of,
 )
+from scheduler.selectors.one_job.happened import shown_facts
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.one_job.ruling import rules_in_words
 from scheduler.selectors.one_job.tries import read_devices

@@ -24,12 +24,11 @@ from scheduler.loop.answering import before_answers
 from scheduler.models import Job, JobEvent
 from scheduler.selectors.jobs import (
     get_visible_job,
-    job_events,
     may_read_inside,
-    shown_facts,
     shown_spec,
 )
 from scheduler.selectors.machines.hosts import hosts_since
+from scheduler.selectors.one_job.happened import job_events, shown_facts
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, F, QuerySet, Subquery, Sum
+from django.db.models import QuerySet, Subquery
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -35,6 +35,7 @@ from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
 from scheduler.selectors.tables.narrowing import filter_jobs
+from scheduler.selectors.tables.totals import totals_of
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.services.changing.by_hand import hold_job, pause_job, release_job
 from scheduler.services.jobs import cancel_job
@@ -42,7 +43,6 @@ from scheduler.services.seconding.proposing import propose_to_cancel_jobs
 from scheduler.states import LIVE_JOB_STATES, JobState
 
 PAGE_SIZES = (50, 100, 200)
-COUNTED_AT_MOST = 1000
 LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", "columns", "sort", *KEYS)
 USUAL_ORDER = "-submitted"
 TABS = ("logs", "files", "metrics", "events", "spec", "cost")
@@ -72,10 +72,10 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     found = filter_jobs(every, query.wanted, viewer) if not problems else every.none()
     if request.GET.get("part") == "csv" and not problems:
         return job_csv(viewer, found, sort, now=now)
-    found = found if query.wanted.job_set else one_of_each_set(found)
+    listed = found if query.wanted.job_set else one_of_each_set(found)
     problems += wrong
     per = _per_page(request, problems)
-    jobs, first = _page_of(found, sort, after, top, per)
+    jobs, first = _page_of(listed, sort, after, top, per)
     rows = (job_rows if query.wanted.job_set else rows_and_sets)(viewer, jobs[:per], now=now)
     context = {
         "rows": rows,
@@ -94,11 +94,11 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "next_cursor": write_place(sort, place_of(jobs[per - 1], sort.column))
         if len(jobs) > per
         else "",
-        **_totals(found),
-        "newer": found.filter(pk__gt=top).count() if top and not after else 0,
+        "totals": totals_of(found),
+        "newer": listed.filter(pk__gt=top).count() if top and not after else 0,
         "top": write_cursor(first) if first else "",
         **_freshness(request, viewer, rows, now),
-        "of_all": _totals(every)["count"] if query.chips and not (rows or problems) else "",
+        "of_all": totals_of(every) if query.chips and not (rows or problems) else None,
         "is_empty": not (rows or query.text or problems or after or scope),
         "key": uuid.uuid4().hex,
         "now": now,
@@ -173,15 +173,6 @@ def _query_text(request: HttpRequest) -> str:
     words = [request.GET.get("q", "")]
     words += [f"{key}:{request.GET[key]}" for key in KEYS if request.GET.get(key)]
     return " ".join(word for word in words if word)
-
-
-def _totals(found: QuerySet[Job]) -> dict[str, Any]:
-    """How many jobs the filter finds and what they ask for; no sum where too many to count."""
-    gpus = Sum(F("nodes") * F("gpus_per_node"))
-    some = found.order_by()[: COUNTED_AT_MOST + 1].aggregate(count=Count("pk"), gpus=gpus)
-    if some["count"] > COUNTED_AT_MOST:
-        return {"count": f"more than {COUNTED_AT_MOST:,}", "total_gpus": None}
-    return {"count": f"{some['count']:,}", "total_gpus": some["gpus"] or 0}
 
 
 @page("GET")

@@ -66,6 +66,7 @@ def showcase() -> dict[str, object]:
         "session_card": _session(moment),
         "now": timezone.now(),
         "themes": ["light", "dark"],
+        "command_line": "trainyard submit --project vision/digits --time 2h -- python train.py",
         "grid": grid_picture([state for state in JobState for _ in range(9)]),
         "cluster": cluster_parts(timezone.now()),
     }

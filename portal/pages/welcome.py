@@ -20,6 +20,7 @@ from portal.forms.rates import RateForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from portal.pages.signing.again import asks_password
+from portal.templatetags.sample import sample_sentence
 from scheduler.conf import load_conf
 from scheduler.selectors.tables.beginning import Beginning, beginning_of
 from scheduler.services.demo.ordering import ask_for_demo
@@ -69,7 +70,7 @@ def setup_steps(beginning: Beginning, has_price: bool) -> list[Step]:
         ),
         Step(
             "A first job",
-            "The sample trains on handwritten digits: log, charts and cost in a minute.",
+            f"{sample_sentence()} It leaves a log, charts and a cost.",
             bool(done),
             reverse("jobs:submit") + "?from=sample",
             "Run the sample",

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from portal.serving.once import form_key
-from portal.templatetags import measures, moments
+from portal.templatetags import measures, moments, sample, typed
 from portal.templatetags.sections import entry_of, place_of
 from portal.templatetags.states import look_of
 from portal.templatetags.wording import (
@@ -46,6 +46,7 @@ for _filter in (
     measures.percent,
     measures.less,
     moments.day,
+    typed.arguments,
     words,
     in_words,
     policy_words,
@@ -54,7 +55,7 @@ for _filter in (
     or_over,
 ):
     register.filter(_filter.__name__, _filter)
-for _tag in (*moments.TAGS, form_key):
+for _tag in (*moments.TAGS, form_key, sample.sample_sentence):
     register.simple_tag(_tag)
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to, reads_inside
-from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
+from scheduler.models import Allocation, Attempt, Job, Placement
 from scheduler.selectors.prices.seen import priced_for
 from scheduler.spec import JobSpec
 from scheduler.states import (
@@ -31,9 +31,6 @@ from scheduler.states import (
 )
 
 MAX_PK = 2**63 - 1
-
-# Kinds of events, and which fact of each says what lies in the job's folders, or what its GPUs did.
-_INSIDE = {"starts_anew": "detail", "assigned": "starts_anew", "idle_warned": "evidence"}
 
 
 def visible_jobs(viewer: User) -> QuerySet[Job]:
@@ -80,19 +77,6 @@ def one_of_each_set(jobs: QuerySet[Job], *, first: bool = False) -> QuerySet[Job
     beyond = {"pk__lt" if first else "pk__gt": OuterRef("pk")}
     others = jobs.order_by().filter(job_set=OuterRef("job_set"), **beyond)
     return jobs.filter(Q(job_set__isnull=True) | ~Exists(others.values("pk")))
-
-
-def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
-    """The job's history, oldest first."""
-    check_visible(viewer, job)
-    return job.events.select_related("actor", "attempt").order_by("id")
-
-
-def shown_facts(event: JobEvent, *, may_read: bool) -> dict[str, Any]:
-    """What an event says beside its kind; without what lies inside the job, such as names of its
-    files, for whoever may not read that."""
-    left_out = "" if may_read else _INSIDE.get(event.kind, "")
-    return {name: fact for name, fact in event.detail.items() if name != left_out}
 
 
 def attempts_of(viewer: User, job: Job) -> QuerySet[Attempt]:

@@ -55,7 +55,7 @@ def test_the_events_of_a_job_and_of_a_node_go_on_behind_the_newest(client, alice
     job = scenes.submit(alice, project)
     node, now = cluster.node(1), timezone.now()
     JobEvent.objects.bulk_create(
-        JobEvent(job=job, kind="checkpoint", at=now, detail={"attempt": 1, "step": number})
+        JobEvent(job=job, kind="released", at=now, detail={"number": number})
         for number in range(250)
     )
     NodeEvent.objects.bulk_create(

@@ -33,7 +33,7 @@ SHOWN_ELSEWHERE = {
     "shell-head shell-keys shell-out shell-page shell-screen shell-view",
     "shell": "asked bell card code-no dot hot in-team links plain preview scope scopes split stick "
     "titl who",
-    "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fix hide-m lists na noprint "
+    "small": "ask1 bulk c-gpu c-job c-prog c-st c-win c2 c4 charts fix hide-m lists na noprint "
     "only-s plain ranks scope second shell-page split stick tick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
     "f7 f8 hi inv js key lbl need prog rule w50 w90 win wl",

@@ -74,7 +74,7 @@ def test_jobs_are_counted_in_words_of_their_number(client, alice, yard, monkeypa
     one, all_ = reverse("jobs:list") + "?q=state:held", reverse("jobs:list")
     assert "1 job, filtered" in client.get(one).content.decode()
     assert "5 jobs" in client.get(all_).content.decode()
-    monkeypatch.setattr("portal.pages.jobs.COUNTED_AT_MOST", 2)
+    monkeypatch.setattr("scheduler.selectors.tables.totals.COUNTED_AT_MOST", 2)
     assert "more than 2 jobs" in client.get(all_).content.decode()
 
 

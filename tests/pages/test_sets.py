@@ -253,5 +253,5 @@ def test_the_form_takes_an_array_to_wait_for_and_a_clone_has_it(client, alice, p
     assert job.spec["depends_on"] == words.split(",")
     form = client.get(reverse("jobs:submit"), {"clone": job.pk}).context["form"]
     assert form["depends_on"].value() == words
-    text = client.get(reverse("jobs:spec", args=[job.pk])).content.decode()
-    assert f"--depends-on afterok:set={job_set.pk}" in text
+    line = client.get(reverse("jobs:spec", args=[job.pk])).context["command_line"]
+    assert f"--depends-on afterok:set={job_set.pk}" in line

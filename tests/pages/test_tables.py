@@ -7,6 +7,8 @@ from django.urls import reverse
 
 from accounts.services import create_project
 from scheduler.models import Job
+from scheduler.selectors.jobs import visible_jobs
+from scheduler.selectors.tables.totals import Totals, totals_of
 from tests import scenes
 from tests.pages.yard import build_yard
 
@@ -37,7 +39,39 @@ def test_columns_are_kept_and_the_address_goes_before(client, alice, yard):
 def test_the_foot_adds_the_filter_up(client, alice, yard):
     client.force_login(alice)
     page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
-    assert "2 jobs, filtered" in page and "2 GPUs asked for" in page
+    assert "2 jobs, filtered" in page and "2 GPUs asked for by those that wait" in page
+    assert "held now" not in page
+
+
+def test_the_foot_adds_up_what_is_held_now_and_what_waits_with_all_tasks_of_sets(
+    client, alice, project, yard
+):
+    client.force_login(alice)
+    scenes.submit(alice, project, name="sweep", array="0-1199%2", gpus_per_node=2)
+    page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
+    assert page.count("<tr id=") == 3
+    assert "more than 1,000 jobs, filtered" in page
+    assert "2,402 GPUs asked for by those that wait" in page
+    # One runs on one GPU; those that have ended hold none.
+    all_ = client.get(reverse("jobs:list"), {"q": ""}).content.decode()
+    assert "1 GPU held now, 2,402 asked for by those that wait, last checked" in all_
+    over = client.get(reverse("jobs:list"), {"q": "state:finished"}).content.decode()
+    assert "2 jobs, filtered" in over
+    assert "held now" not in over and "asked for by" not in over
+
+
+def test_the_foot_counts_what_the_viewer_may_see(client, alice, carol, project, yard):
+    for person, held in ((alice, 1), (carol, 0)):
+        totals = totals_of(visible_jobs(person))
+        assert (totals.count, totals.held) == ("5" if held else "0", held)
+    assert totals_of(visible_jobs(alice).none()) == Totals()
+
+
+def test_of_a_long_line_a_part_is_added_up_and_the_foot_says_so(client, alice, yard, monkeypatch):
+    monkeypatch.setattr("scheduler.selectors.tables.totals.WAITING_AT_MOST", 0)
+    client.force_login(alice)
+    page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
+    assert "more than 1 GPU asked for by one that waits" in page
 
 
 def test_marked_jobs_are_acted_on_one_by_one(client, alice, carol, project, yard):

@@ -10,6 +10,7 @@ from django.urls import reverse
 from portal.terminal import counting
 from scheduler.models import Attempt
 from scheduler.selectors import logs
+from scheduler.services import history
 from scheduler.services.kept import warned
 from scheduler.services.kept.pruning import prune_kept
 from scheduler.services.logs import append_log
@@ -96,6 +97,25 @@ def test_what_was_pruned_before_has_no_count_and_what_was_counted_stays(run):
     assert counted(before) == 1
     assert counted(after) is None and after.warnings_at == later
     assert counting.count_warnings(now=later) == 0
+
+
+def test_open_lists_are_told_of_a_count_that_is_news(run, monkeypatch, django_assert_num_queries):
+    told: list[str] = []
+    quiet = run(b"all is well\n")
+    monkeypatch.setattr(history.events, "publish_on_commit", lambda topic, *_: told.append(topic))
+    assert (counted(quiet), told) == (0, [])
+    loud = run(b"warn\nwarn\n")
+    told.clear()
+    job = loud.job
+    topics = [f"job:{job.pk}", f"project:{job.project_id}", f"queue:{job.pool.name}"]
+    assert (counted(loud), told) == (2, topics)
+    # What is found again is none.
+    Attempt.objects.filter(pk=loud.pk).update(warnings_at=None)
+    assert (counted(loud), told) == (2, topics)
+    Attempt.objects.filter(pk=loud.pk).update(warnings=None, warnings_at=None)
+    (due,) = warned.attempts_to_count(now=at(60))
+    with django_assert_num_queries(1):
+        warned.keep_count(due, 2, now=at(60))
 
 
 def test_a_log_that_is_pruned_while_it_is_read_is_not_counted(run):

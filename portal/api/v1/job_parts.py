@@ -39,6 +39,7 @@ from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import latest_saved, saved_by
 from scheduler.selectors.one_job.awaited import jobs_awaited, sets_awaited
+from scheduler.selectors.one_job.happened import job_events, shown_facts
 from scheduler.selectors.one_job.idling import idle_standing
 from scheduler.selectors.one_job.tries import patch_of
 from scheduler.selectors.queues import position_in_queue
@@ -68,7 +69,9 @@ class Why(serializers.Serializer[Any]):
 
 
 class Event(serializers.Serializer[Any]):
-    """One thing that happened; a move names both states."""
+    """One thing that happened; a move names both states. Of the checkpoints of an attempt the first
+    and the last are told: of the last `detail` says how many were (`times`, one a minute at most),
+    and which is the newest (`newest_step`, `newest_bytes`, `newest_at`)."""
 
     at = serializers.DateTimeField()
     kind = serializers.CharField()
@@ -182,7 +185,7 @@ class JobEvents(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
         job = select.get_visible_job(viewer, pk)
-        events, may_read = select.job_events(viewer, job), select.may_read_inside(viewer, job)
+        events, may_read = job_events(viewer, job), select.may_read_inside(viewer, job)
         return Response(
             part_of(
                 request,
@@ -200,7 +203,7 @@ def _show_event(event: JobEvent, *, may_read: bool) -> dict[str, Any]:
         "attempt": event.attempt.number if event.attempt else None,
         "from_state": event.from_state,
         "to_state": event.to_state,
-        "detail": select.shown_facts(event, may_read=may_read),
+        "detail": shown_facts(event, may_read=may_read),
     }
 
 

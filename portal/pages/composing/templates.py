@@ -61,6 +61,7 @@ def template_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
         "version": version,
         "versions": leaf_of(request, versions, "page", size=30),
         "spec_text": template_text(version.document),
+        "command_line": f"trainyard submit --template {version.reference}",
         "rules": rule_words(version.rules),
         "may_write": may_write(viewer, template),
         "fork_teams": writable_teams(viewer),

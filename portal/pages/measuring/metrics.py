@@ -34,7 +34,7 @@ def job_metrics(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Charts of every granted GPU and of its nodes, each with its table; `?from=` and `?to=` show
     a part of the time."""
     viewer, now = viewer_of(request), timezone.now()
-    header = job_with_header(viewer, pk, events=EVENTS_READ, tries=True)
+    header = job_with_header(viewer, pk, events=EVENTS_READ, checkpoints=True, tries=True)
     context = job_frame(viewer, header) | {"tab": "metrics", "now": now}
     if not context["may_measure"]:
         raise Forbidden("Your role may see this job, but not what its GPUs do.")

@@ -17,6 +17,7 @@ from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.jobs import get_visible_job, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
+from scheduler.selectors.one_job.happened import NEWEST, newest_along, told_events
 from scheduler.selectors.one_job.idling import IdleStanding, standing_in, warnings_along
 from scheduler.selectors.one_job.tries import tries_along, tries_in
 from scheduler.selectors.people.watchers import Watcher, watchers_along, watchers_in
@@ -33,7 +34,8 @@ _SILENT = (NodeState.SILENT, NodeState.LOST)
 class Header:
     """`is_unreachable`: it lives on a node that is silent now. `saved`: the last checkpoint.
 
-    `events`: the latest of its `events_count`, as many as were asked for, the newest first.
+    `events`: the latest of its `events_count`, as many as were asked for, the newest first; all its
+    checkpoints among them, if asked for.
     `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
     the first rank of the latest the `silences`, if asked for. `lease_until`: see `decided_by`.
     `waiters`: who waits for it, if asked for, and `watchers`.
@@ -58,6 +60,7 @@ def job_with_header(
     pk: int,
     *,
     events: int = 0,
+    checkpoints: bool = False,
     tries: bool = False,
     silences: bool = False,
     calls: bool = True,
@@ -68,18 +71,17 @@ def job_with_header(
     It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`, and
     `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
     """
-    history = JobEvent.objects.filter(job=pk).order_by()
     held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
     more: dict[str, Any] = {
         "silent_": Exists(held),
         "saved_": _checkpoint(pk),
-        "count_": _count(history),
+        "count_": _count(told_events(pk)),
         "lease_until_": decided_along(),
         "idle_": warnings_along(pk),
         **schedule_along(),
     }
     if events:
-        more["events_"] = _latest(history, events)
+        more["events_"] = _latest(pk, events, whole=checkpoints)
     if tries:
         more["tries_"] = tries_along(pk)
     if silences:
@@ -129,22 +131,27 @@ def _saved(viewer: User, job: Job, told: str) -> Saved | None:
     return None
 
 
-def _latest(history: Any, most: int) -> Any:
+def _latest(pk: int, most: int, *, whole: bool) -> Any:
+    """The newest, all checkpoints among them or, with what comes along, two of each attempt."""
+    every: Any = JobEvent.objects.filter(job=pk).order_by()
+    told = every if whole else told_events(pk).annotate(**newest_along(pk))
     return carried(
-        history.order_by("-pk")[:most],
+        told.order_by("-pk")[:most],
         "pk", "at", "kind", "from_state", "to_state", "detail",
-        "actor", "actor__username", "actor__display_name",
+        "actor", "actor__username", "actor__display_name", *(() if whole else NEWEST),
     )  # fmt: skip
 
 
 def _events(job: Job, told: str) -> list[JobEvent]:
     """As the database has them; of who did it only the names."""
     found = []
-    for pk, at, kind, begin, end, detail, who, *names in rows_in(told):
+    for pk, at, kind, begin, end, detail, who, username, name, *newest in rows_in(told):
         actor = None
         if who is not None:
-            actor = User(pk=who, username=names[0], display_name=names[1])
+            actor = User(pk=who, username=username, display_name=name)
         event = JobEvent(pk=pk, job=job, kind=kind, from_state=begin, to_state=end, actor=actor)
         event.at, event.detail = moment_in(at), document(detail)
+        for column, value in zip(NEWEST, newest, strict=False):
+            setattr(event, column, moment_in(value) if column == "newest_at_" else value)
         found.append(event)
     return sorted(found, key=lambda event: event.pk, reverse=True)

@@ -15,6 +15,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from scheduler.models import Attempt, Placement
+from scheduler.services.history import tell_of_job
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.late_logs import may_grow
 
@@ -61,7 +62,11 @@ def attempts_to_count(*, now: datetime) -> Iterator[Attempt]:
             ~_pruned(),
         )
         .order_by("ended_at", "pk")
-        .only("ended_at", "state", "warnings", "warnings_from")
+        .select_related("job__pool")
+        .only(
+            *("ended_at", "state", "warnings", "warnings_from"),
+            *("job__project_id", "job__pool__name"),
+        )
         .prefetch_related(Prefetch("placements", queryset=ranks))
     )
     after = Q()
@@ -73,9 +78,12 @@ def attempts_to_count(*, now: datetime) -> Iterator[Attempt]:
 
 def keep_count(attempt: Attempt, count: int, *, now: datetime) -> None:
     """What was counted of one of `attempts_to_count`. Of logs that were pruned meanwhile it may be
-    too little, and is not kept."""
+    too little, and is not kept. Open pages that show the job are told of a count that is news."""
     settled = now if getattr(attempt, "closed_", False) else None
-    _still(attempt).update(warnings=min(count, MORE), warnings_at=settled, warnings_from=None)
+    warnings, known = min(count, MORE), attempt.warnings or 0
+    kept = _still(attempt).update(warnings=warnings, warnings_at=settled, warnings_from=None)
+    if kept and warnings != known:
+        tell_of_job(attempt.job)
 
 
 def keep_place(attempt: Attempt, rank: int, line: int, count: int) -> None:
