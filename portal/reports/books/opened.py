@@ -32,7 +32,7 @@ from scheduler.selectors.books.frame import (
     Row,
     Sheet,
 )
-from scheduler.selectors.books.ratios import sum_under
+from scheduler.selectors.books.sums.ratios import sum_under
 from scheduler.states import hour_places
 
 PAGE_ROWS = 100

@@ -25,7 +25,7 @@ from scheduler.selectors.books.frame import (
     Sheet,
     sheet_of,
 )
-from scheduler.selectors.books.ratios import sum_under
+from scheduler.selectors.books.sums.ratios import sum_under
 
 _GROUPED = frozenset({Form.TEXT, Form.DAY})
 _MOST_ACROSS = 24

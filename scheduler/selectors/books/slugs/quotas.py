@@ -22,12 +22,12 @@ from scheduler.selectors.books.frame import (
     sheet_of,
     totals_of,
 )
-from scheduler.selectors.books.ratios import share
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import day_of
 from scheduler.selectors.books.slugs.guaranteed.reading import RUN_BORROWED, read_month
 from scheduler.selectors.books.slugs.guaranteed.standing import ANY, Day
 from scheduler.selectors.books.spans import SPAN, closed_of, span_of, standing_of
+from scheduler.selectors.books.sums.ratios import share
 
 ANY_MODEL = "any model"
 _DAY = {"day": "day", "team": "team", "flavour": "flavour"}

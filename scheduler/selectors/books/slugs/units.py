@@ -19,10 +19,10 @@ from scheduler.selectors.books.frame import (
     Sheet,
     sheet_of,
 )
-from scheduler.selectors.books.ratios import mean
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.slugs.lines import ANYBODY, PAGE, line_sums, lines_asked
 from scheduler.selectors.books.spans import SPAN, remarks_of, span_of, standing_of
+from scheduler.selectors.books.sums.ratios import mean
 
 _UNIT = (
     Column("label", "Label"),

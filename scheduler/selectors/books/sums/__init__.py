@@ -1,0 +1,1 @@
+"""What stands below a column."""
