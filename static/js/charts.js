@@ -77,12 +77,16 @@
   function recolour() {
     for (const plot of document.querySelectorAll("figure.chart[data-drawn] .plot")) {
       const { data, layout } = plot;
-      const own = themed({});
+      // Its colours alone: height and margins are the chart's own.
+      const { colorway, font, hoverlabel, axis } = theme();
+      const { gridcolor, zerolinecolor } = axis;
       window.Plotly.react(plot, data, {
         ...layout,
-        ...own,
-        xaxis: { ...layout.xaxis, ...own.xaxis },
-        yaxis: { ...layout.yaxis, ...own.yaxis },
+        colorway,
+        font,
+        hoverlabel,
+        xaxis: { ...layout.xaxis, gridcolor, zerolinecolor },
+        yaxis: { ...layout.yaxis, gridcolor, zerolinecolor },
       }, SETTINGS);
     }
   }

@@ -49,6 +49,13 @@ KEPT = """() => {
 }"""
 
 
+# Of the first picture: its height, its room to the left, the colours of its words and its lines.
+DRAWN = """() => {
+  const { layout } = document.querySelector("figure.chart[data-drawn] .plot");
+  return [[layout.height, layout.margin.l], [layout.font.color, layout.xaxis.gridcolor]];
+}"""
+
+
 def looked_at(page: Page) -> dict[str, dict]:
     found = {}
     for slug in SLUGS:
@@ -85,3 +92,18 @@ def test_on_a_phone_the_first_column_of_a_report_stays_and_names_are_whole(root,
         )
         assert {slug for slug, seen in found.items() if seen["share"] > 0.55} == set(), found
         assert len([slug for slug, seen in found.items() if seen["moved"] > 0]) >= 6, found
+
+
+def test_a_picture_changes_its_colours_and_not_its_size(root, open_as):
+    call_command("seed_demo", by="root", jobs=60, anyway=True)
+    page = open_as("root")
+    page.emulate_media(color_scheme="light")
+    page.goto("/finance/reports/quota-use/")
+    page.wait_for_selector("figure.chart[data-drawn]")
+    size, colours = page.evaluate(DRAWN)
+    page.emulate_media(color_scheme="dark")
+    others = f"was => ({DRAWN})()[1].every((now, at) => now !== was[at])"
+    page.wait_for_function(others, arg=colours)
+    assert page.evaluate(DRAWN)[0] == size
+    # As all pictures would be that say nothing of their own.
+    assert size != [240, 40], size
