@@ -65,7 +65,7 @@
       return;
     }
     const layout = themed(figure.layout);
-    // The unit stands in the caption already.
+    // The caption says it.
     if (chart.dataset.measure) layout.yaxis = { ...layout.yaxis, title: undefined };
     if (!chart.dataset.drawn) plot.textContent = "";
     // At a resize Plotly lets its frame be as high as this, which otherwise is as high as its frame.
@@ -77,16 +77,13 @@
   function recolour() {
     for (const plot of document.querySelectorAll("figure.chart[data-drawn] .plot")) {
       const { data, layout } = plot;
-      // Its colours alone: height and margins are the chart's own.
-      const { colorway, font, hoverlabel, axis } = theme();
-      const { gridcolor, zerolinecolor } = axis;
+      const { height, margin, legend } = layout;
+      const own = themed({ height, margin, legend });
       window.Plotly.react(plot, data, {
         ...layout,
-        colorway,
-        font,
-        hoverlabel,
-        xaxis: { ...layout.xaxis, gridcolor, zerolinecolor },
-        yaxis: { ...layout.yaxis, gridcolor, zerolinecolor },
+        ...own,
+        xaxis: { ...layout.xaxis, ...own.xaxis },
+        yaxis: { ...layout.yaxis, ...own.yaxis },
       }, SETTINGS);
     }
   }
