@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -120,10 +121,10 @@ def _limits(
     active = Grant.objects.filter(
         quota__in=concerned, valid_from__lte=now, valid_until__gt=now, revoked_at__isnull=True
     )
-    grants = list(active)
-    return tuple(
-        _limit(quota, [g for g in grants if g.quota_id == quota.pk], gpus) for quota in concerned
-    )
+    grants: dict[int, list[Grant]] = defaultdict(list)
+    for grant in active:
+        grants[grant.quota_id].append(grant)
+    return tuple(_limit(quota, grants.get(quota.pk, ()), gpus) for quota in concerned)
 
 
 def _limit(quota: Quota, grants: Sequence[Grant], gpus: int) -> LimitAfter:
