@@ -149,7 +149,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "Of the {limit} GPUs that {account} may share or borrow {used} are taken; "
         "the job wants {gpus} more."
     ),
-    WaitReason.POOL_CLOSED: "Queue {queue} of pool {pool} is paused by an operator.",
+    WaitReason.POOL_CLOSED: "In pool {pool} the queue {queue} is paused by an operator.",
     WaitReason.MAINTENANCE_CONFLICT: (
         "It would cross the maintenance from {begin} to {until}{remedy}."
     ),

@@ -68,7 +68,7 @@ def test_lost_hardware_may_come_back_and_is_not_infeasible() -> None:
 def test_a_paused_queue_outranks_missing_nodes_but_not_infeasibility() -> None:
     lines = ("a .... silent",)
     snapshot = draw(*lines, jobs=[job(5, queue="night")], paused=["night"])
-    paused = "Queue night of pool default is paused by an operator."
+    paused = "In pool default the queue night is paused by an operator."
     assert sentence(snapshot, WaitReason.POOL_CLOSED) == paused
     snapshot = draw(*lines, jobs=[job(5, "1x9", queue="night")], paused=["night"])
     assert wait_of(snapshot).reason is WaitReason.INFEASIBLE_EVER
