@@ -23,6 +23,7 @@ from scheduler.money import from_steps
 from scheduler.selectors.books.catalogue import REPORTS, open_report
 from scheduler.selectors.books.focus import focus_rows
 from scheduler.selectors.books.frame import Ask
+from scheduler.selectors.books.sums.ratios import sum_under
 from scheduler.services import books
 from scheduler.services.sharing.budgets import set_budget
 from tests.ledger.golden import (
@@ -153,6 +154,12 @@ def test_where_every_second_went(read):
             name = f"{bucket}_gpu_seconds"
             assert sum(int(row.get(name) or 0) for row in rows) == seconds, bucket
         assert sum(int(row["in_service_gpu_seconds"]) for row in rows) == IN_SERVICE
+
+
+def test_what_was_used_of_all_days_stands_below_them(root, golden):
+    report, sheet = open_report(root, "capacity", Ask(MONTH))
+    used = sum_under(report.column("used_percent"), sheet.totals)
+    assert used == round(Decimal(100 * CAPACITY["run"]) / IN_SERVICE, 2) > 0
 
 
 def test_attempts_come_to_the_same(read):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from django.db.models import Q, QuerySet, Sum
 
@@ -35,6 +34,7 @@ from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import added_up, by_day, day_of, within
 from scheduler.selectors.books.slugs.lines import day_asked, is_own
 from scheduler.selectors.books.spans import SPAN, span_of, standing_of
+from scheduler.selectors.books.sums.ratios import share
 from scheduler.selectors.books.terms import terms_of
 from scheduler.states import END_RULES
 
@@ -60,7 +60,12 @@ _CAPACITY = (
         )
         for b in _BUCKETS
     ),
-    Column("used_percent", "Used", Form.PERCENT),
+    Column(
+        "used_percent",
+        "Used",
+        Form.PERCENT,
+        share_of=(f"{Bucket.RUN}_gpu_seconds", "in_service_gpu_seconds"),
+    ),
 )  # fmt: skip
 
 
@@ -77,8 +82,7 @@ def _capacity(ask: Ask, scope: Scope) -> Sheet:
     for (day, pool, flavour), found in sorted(table.items()):
         spans = [found.get(bucket, 0) for bucket in _BUCKETS]
         run, all_of_it = found.get(Bucket.RUN, 0), sum(spans)
-        used = (Decimal(run) * 100 / all_of_it).quantize(Decimal("0.01")) if all_of_it else None
-        rows.append((day_of(day), pool, flavour, all_of_it, *spans, used))
+        rows.append((day_of(day), pool, flavour, all_of_it, *spans, share(run, all_of_it)))
     totals = totals_of(_CAPACITY, rows)
     parts = sum(totals[f"{bucket}_gpu_seconds"] for bucket in IN_SERVICE)
     stored = sum(added_up(segments, start_s, end_s, "bucket").values())
