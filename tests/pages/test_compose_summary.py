@@ -75,6 +75,11 @@ def test_what_is_left_after_it_has_a_line_of_its_own():
     text = quoted([SimpleNamespace(**limit)], [SimpleNamespace(**budget)])
     assert "9 of 8 GPUs</b>, 1 borrowed" in text and "it waits until fewer are held" in text
     assert "2.00 EUR more than there is" in text and "it would be refused" in text
+    limit |= {"borrowed": 5, "guaranteed": 4}
+    warns = budget | {"enforcement": "warn"}
+    text = quoted([SimpleNamespace(**limit)], [SimpleNamespace(**warns)])
+    assert "9 of 8 GPUs</b>, 5 above the 4 guaranteed" in text
+    assert "committed now, at the submit; it only warns" in text and "refused" not in text
     text = quoted([], [SimpleNamespace(**budget | {"after": -6, "left": -4})])
     assert "4.00 EUR over already" in text and "6.00 over with it; it would be refused" in text
     text = quoted([], [SimpleNamespace(**budget | {"after": None, "left": None})])
