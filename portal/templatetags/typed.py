@@ -13,7 +13,7 @@ _ARGUMENT = re.compile(r"""((?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+)""")
 
 
 # An option and its value are one piece up to this many characters: the narrowest box holds them.
-_PAIR_AT_MOST = 24
+_PAIR_AT_MOST = 32
 
 
 def arguments(line: str) -> SafeString:
