@@ -41,6 +41,8 @@ def rendered(source: str, **context: object) -> str:
         (True, "–"),
         (0, "0 s"),
         (-5, "0 s"),
+        (timedelta(), "0 s"),
+        (timedelta(milliseconds=400), "under 1 s"),
         (59.9, "59 s"),
         (60, "1 min"),
         (125, "2 min 5 s"),
