@@ -33,12 +33,15 @@ def as_seconds(value: object) -> int | None:
 
 
 def duration(value: object) -> str:
-    """Two units at most: `42 s`, `2 min 5 s`, `35 min`, `9 h 12 min`, `3 d 4 h`; of a span between
-    two moments that is less than the least of them `under 1 s`."""
-    if isinstance(value, timedelta) and timedelta(0) < value < _SECOND:
-        return "under 1 s"
+    """Two units at most: `42 s`, `2 min 5 s`, `35 min`, `9 h 12 min`, `3 d 4 h`."""
     seconds = as_seconds(value)
     return NOTHING if seconds is None else span_words(seconds)
+
+
+def run_time(value: object) -> str:
+    """How long something ran; what has run at all did not run for `0 s`, but `under 1 s`."""
+    is_short = isinstance(value, timedelta) and timedelta(0) < value < _SECOND
+    return "under 1 s" if is_short else duration(value)
 
 
 def as_decimal(value: object) -> Decimal | None:

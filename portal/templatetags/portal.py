@@ -40,6 +40,7 @@ _SHORT = 40
 
 for _filter in (
     measures.duration,
+    measures.run_time,
     measures.gpu_hours,
     measures.mib,
     measures.size_bytes,

@@ -80,8 +80,9 @@ def test_while_an_account_is_over_a_limit_nobody_says_that_it_may_borrow() -> No
         assert one.is_ok
         return one.need, one.have
 
-    assert told(maximum=4) == ("", "looked at below its limit")
-    assert told(maximum=9) == ("GPUs to share or borrow", "enough")
+    need = "GPUs to share or borrow"
+    assert told(maximum=4) == (need, "not looked at: the quota comes first")
+    assert told(maximum=9) == (need, "enough")
 
 
 def test_room_on_nodes_is_not_called_apart_where_too_few_gpus_are_free() -> None:
