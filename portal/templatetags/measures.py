@@ -44,6 +44,9 @@ def run_time(value: object) -> str:
     return "under 1 s" if is_short else duration(value)
 
 
+SPANS = (duration, run_time)
+
+
 def as_decimal(value: object) -> Decimal | None:
     """The exact Decimal of an int, Decimal or numeric text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
