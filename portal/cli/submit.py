@@ -160,6 +160,8 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     for one in quote_["budgets"]:
         after = "no price set" if one["after"] is None else f"{Decimal(one['after']):.2f}"
         over = "; not enough" if one["is_over"] else ""
+        if one.get("enforcement") == "warn":
+            over += "; it only warns"
         then = "renewed" if one["renews"] else "over"
         print_line(
             f"Budget of {one['whose']}: {Decimal(one['left']):.2f} {one['unit']} left now, "

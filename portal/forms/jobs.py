@@ -203,7 +203,10 @@ class JobForm(forms.Form):
         self._offer("pool", pools)
         self._offer("gpu_model", [("", "Any model"), *models])
         # A session is called after what it is.
-        self.fields["name"].required = not self["session_app"].value()
+        is_session = bool(self["session_app"].value())
+        self.fields["name"].required = not is_session
+        if is_session:
+            self.fields["name"].widget.attrs["placeholder"] = "look-around"
 
     @property
     def cloned_number(self) -> int | None:

@@ -142,24 +142,28 @@ def search(request: HttpRequest) -> HttpResponseBase:
     limits.count(limits.SEARCH, viewer.pk, search=text)
     is_long = len(text) > MAX_TEXT
     is_palette = request.GET.get("part") == "results"
+    results, is_cut = ([], False) if is_long else results_for(viewer, text)
     context = {
         "is_palette": is_palette,
         "q": text[:MAX_TEXT],
-        "results": [] if is_long else results_for(viewer, text),
+        "results": results,
+        "is_cut": is_cut,
         "problem": f"q: has more than {MAX_TEXT} characters; shorten it." if is_long else "",
         "unknown": unknown_parameters(request.GET, ("q", "part")),
     }
     return render(request, "search.html#results" if is_palette else "search.html", context)
 
 
-def results_for(viewer: User, text: str) -> list[Result]:
-    """Places first as far as they match, then things, best first; at most twelve."""
+def results_for(viewer: User, text: str) -> tuple[list[Result], bool]:
+    """Places first as far as they match, then things, best first; at most twelve, and whether more
+    were found."""
     verb, _, which = text.partition(" ")
     acts = list(_acts(viewer, verb.lower(), which.strip())) if which else []
-    places = list(_places(viewer, text))[: MOST_ACTIONS_FIRST if text else 8]
+    places, most = list(_places(viewer, text)), MOST_ACTIONS_FIRST if text else 8
     things = _things(viewer, which if acts else text)
     reports = _reports(viewer, text)
-    return [*acts, *places, *_filter(text), *things, *reports, *_words(text)][:MOST]
+    found = [*acts, *places[:most], *_filter(text), *things, *reports, *_words(text)]
+    return found[:MOST], bool(text) and (len(places) > most or len(found) > MOST)
 
 
 def _acts(viewer: User, verb: str, which: str) -> Iterable[Result]:

@@ -10,6 +10,7 @@ from scheduler.states import hours_words, span_words
 
 NOTHING = "–"
 _CENT = Decimal("0.01")
+_SECOND = timedelta(seconds=1)
 _TENTH = Decimal("0.1")
 _MIB_STEPS = (("TiB", 1024 * 1024), ("GiB", 1024), ("MiB", 1))
 _VENDOR_WORDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "graphics", "device", "hbm3"})
@@ -35,6 +36,15 @@ def duration(value: object) -> str:
     """Two units at most: `42 s`, `2 min 5 s`, `35 min`, `9 h 12 min`, `3 d 4 h`."""
     seconds = as_seconds(value)
     return NOTHING if seconds is None else span_words(seconds)
+
+
+def run_time(value: object) -> str:
+    """How long something ran; what has run at all did not run for `0 s`, but `under 1 s`."""
+    is_short = isinstance(value, timedelta) and timedelta(0) < value < _SECOND
+    return "under 1 s" if is_short else duration(value)
+
+
+SPANS = (duration, run_time)
 
 
 def as_decimal(value: object) -> Decimal | None:

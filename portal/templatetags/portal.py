@@ -39,7 +39,7 @@ register = template.Library()
 _SHORT = 40
 
 for _filter in (
-    measures.duration,
+    *measures.SPANS,
     measures.gpu_hours,
     measures.mib,
     measures.size_bytes,

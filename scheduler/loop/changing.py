@@ -91,8 +91,8 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
         "finish": finish_then(job, change, now),
         "consent": consent,
         "may": _may(viewer, job, consent),
-        "more_cost": more_cost(viewer, job, change, now),
-        "most_cost": most_costs(job, columns | price_columns(job, change.pricing), now=now)
+        "more_cost": None if columns else more_cost(viewer, job, change, now),
+        "most_cost": most_costs(job, columns | _paid_columns(job, change), now=now)
         if columns and may_see_cost(viewer, job)
         else None,
         "highest": highest_then(viewer, job, change, columns, now),
@@ -108,6 +108,13 @@ def _columns(viewer: User, job: Job, change: Change, now: datetime) -> dict[str,
         # Whose rights are known already.
         job.owner = viewer
     return request_for(job, change.asks, now=now, sees_cost=may_see_cost(viewer, job))
+
+
+def _paid_columns(job: Job, change: Change) -> dict[str, Any]:
+    """What it is paid for beside its GPUs."""
+    columns = price_columns(job, change.pricing)
+    limit_s = change.time_limit_s
+    return columns if limit_s is None else columns | {"time_limit_s": limit_s}
 
 
 def _as_seen(viewer: User, impact: Impact, now: datetime) -> dict[str, Any]:

@@ -252,7 +252,7 @@ def test_quota_and_budgets_from_the_command_line(terminal_of, stack):
             quote = alice.json("submit", "-p", "vision/digits", "--dry-run", "--", "true")
             assert [limit["whose"] for limit in quote["limits"]] == ["team vision"]
             said, _ = alice.run("submit", "-p", "vision/digits", "--dry-run", "--", "true")
-            assert "Budget of team vision" in said
+            assert "Budget of team vision" in said and "; it only warns; " in said
         finally:
             assert api.delete(f"/rules/quotas/{made.json()['id']}/").status_code == 204
             gone = api.post(f"/rules/budgets/{set_.json()['id']}/remove/", json={})

@@ -20,6 +20,7 @@ from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import Snapshot, flags
 from scheduler.states import Tier, WaitReason
 from tests.builders import NOW_S, draw, job
+from tests.engine.owners import limit, shared_by
 from tests.engine.shaping import in_racks, licensed, shaped
 from tests.engine.test_properties import snapshots
 
@@ -56,6 +57,32 @@ def test_every_failing_check_is_listed_not_only_the_top_one() -> None:
         (one.reason for one in found.checks), key=list(WaitReason).index
     )
     assert all(one.sentence for one in found.checks if not one.is_ok)
+
+
+def test_what_passes_says_of_what_there_is_none() -> None:
+    checks = blocked(draw("a 11..", jobs=[job(5, "1x4")])).checks
+    passing = {one.reason: (one.need, one.have) for one in checks if one.is_ok}
+    assert passing[WaitReason.MAINTENANCE_CONFLICT] == (
+        "no maintenance that it would cross",
+        "none",
+    )
+    assert all(need and have for need, have in passing.values())
+
+
+def test_while_an_account_is_over_a_limit_nobody_says_that_it_may_borrow() -> None:
+    def told(**most: int) -> tuple[str, str]:
+        cluster = draw("a 1..", "b 2..", jobs=[job(5, "1x3")])
+        owners = {1: "a", 2: "a", 5: "a"}
+        snapshot = shared_by(cluster, "org", "org/a", owners=owners, limits=[limit("a", **most)])
+        (one,) = (
+            one for one in blocked(snapshot).checks if one.reason is WaitReason.QUOTA_BORROW_LIMIT
+        )
+        assert one.is_ok
+        return one.need, one.have
+
+    need = "GPUs to share or borrow"
+    assert told(maximum=4) == (need, "not looked at: the quota comes first")
+    assert told(maximum=9) == (need, "enough")
 
 
 def test_room_on_nodes_is_not_called_apart_where_too_few_gpus_are_free() -> None:

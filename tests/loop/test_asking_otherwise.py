@@ -266,6 +266,9 @@ def test_before_the_button_stands_what_it_does_to_others_and_what_it_costs(
     impact = preview(alice, small, read_change(gpus_per_node="2", nodes="2"), now=at(60))
     assert (impact["consent"], impact["may"]) == ("", True)
     assert impact["most_cost"] == {"was": "3.60 EUR", "then": "14.40 EUR"}
+    both = preview(alice, small, read_change("2h", gpus_per_node="2", nodes="2"), now=at(60))
+    assert both["most_cost"] == {"was": "3.60 EUR", "then": "28.80 EUR"}
+    assert both["more_cost"] is None
     away = preview(alice, small, read_change(pool="spare"), now=at(60))
     assert away["own"]["then_at"] == at(60) and away["own"]["was_at"] > at(3600)
     assert away["most_cost"]["then"] is None

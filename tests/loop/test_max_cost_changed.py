@@ -180,6 +180,29 @@ def test_more_time_costs_no_more_than_its_price_lets_it(cluster, alice, project,
     assert impact["more_cost"] == more
 
 
+@pytest.mark.parametrize(
+    ("held", "asked", "more"),
+    [
+        ({}, {}, "3.60 EUR"),
+        ({"max_cost": "5"}, {}, "1.40 EUR"),
+        ({"max_cost": "5"}, {"max_cost": "none"}, "3.60 EUR"),
+        ({"gpus_per_node": 0}, {}, None),
+    ],
+)
+def test_more_time_of_one_that_waits_has_its_price_too(cluster, alice, project, held, asked, more):
+    job = submit(alice, project, time_limit="1h", **held)
+    job = Job.objects.get(pk=job.pk)
+    assert preview(alice, job, read_change("2h", **asked), now=at(300))["more_cost"] == more
+    # Less time costs no more.
+    assert preview(alice, job, read_change("30m", **asked), now=at(300))["more_cost"] is None
+
+
+def test_who_may_not_see_costs_is_told_no_price(cluster, alice, project, monkeypatch):
+    job = Job.objects.get(pk=submit(alice, project, time_limit="1h").pk)
+    monkeypatch.setattr("scheduler.loop.supposing.effects.may_see_cost", lambda *_: False)
+    assert preview(alice, job, read_change("2h"), now=at(300))["more_cost"] is None
+
+
 def test_a_job_without_gpus_gets_none(cluster, alice, project):
     job = submit(alice, project, gpus_per_node=0, hold=True)
     for act in (meant, changed):

@@ -54,10 +54,11 @@ def quoted(limits=(), budgets=(), **guess) -> str:
 
 
 def test_two_figures_are_explained_where_there_are_two():
-    assert "The first figure holds" not in quoted()
+    assert "half end within" not in quoted()
     assert "Run time by the time limit." in quoted()
-    assert "The first figure holds" in quoted(run_p90_s=90)
-    assert "The first figure holds" in quoted(cost_p90=2)
+    assert "Run time from 7 runs of all jobs." in quoted(basis="7 runs of all jobs")
+    text = quoted(run_p90_s=90, basis="7 runs of all jobs")
+    assert "Of 7 runs of all jobs half end within" in text and "1 min 30 s.</span>" in text
 
 
 def test_what_is_left_after_it_has_a_line_of_its_own():
@@ -75,6 +76,11 @@ def test_what_is_left_after_it_has_a_line_of_its_own():
     text = quoted([SimpleNamespace(**limit)], [SimpleNamespace(**budget)])
     assert "9 of 8 GPUs</b>, 1 borrowed" in text and "it waits until fewer are held" in text
     assert "2.00 EUR more than there is" in text and "it would be refused" in text
+    limit |= {"borrowed": 5, "guaranteed": 4}
+    warns = budget | {"enforcement": "warn"}
+    text = quoted([SimpleNamespace(**limit)], [SimpleNamespace(**warns)])
+    assert "9 of 8 GPUs</b>, 5 above the 4 guaranteed" in text
+    assert "committed now, at the submit; it only warns" in text and "refused" not in text
     text = quoted([], [SimpleNamespace(**budget | {"after": -6, "left": -4})])
     assert "4.00 EUR over already" in text and "6.00 over with it; it would be refused" in text
     text = quoted([], [SimpleNamespace(**budget | {"after": None, "left": None})])

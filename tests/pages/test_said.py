@@ -53,7 +53,13 @@ def rendered(source: str, **context: object) -> str:
     ],
 )
 def test_duration(seconds: object, text: str) -> None:
-    assert measures.duration(seconds) == text
+    assert measures.duration(seconds) == text == measures.run_time(seconds)
+
+
+def test_what_ran_for_less_than_a_second_did_run() -> None:
+    assert measures.run_time(timedelta(milliseconds=400)) == "under 1 s"
+    assert measures.duration(timedelta(milliseconds=400)) == "0 s"
+    assert measures.run_time(timedelta()) == "0 s"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,15 @@ def test_nobody_finds_what_is_another_teams(client, carol, alice, project, yard)
     assert not [hit for hit in hits(client, "vision") if hit[0] in {"team", "project"}]
 
 
+def test_where_more_was_found_it_is_said(client, alice, project, yard):
+    client.force_login(alice)
+    for q, is_cut in (("e", True), ("visi", False), ("", False)):
+        for part in ({}, {"part": "results"}):
+            page = client.get(reverse("search"), {"q": q, **part}).content.decode()
+            assert ("More was found" in page) is is_cut, (q, part)
+            assert ("all that match" in page) is (is_cut and not part)
+
+
 def test_places_follow_rights(client, alice, operator, yard):
     client.force_login(alice)
     assert ("page", "Add node") not in hits(client, "node")

@@ -18,11 +18,14 @@ from portal.templatetags.typed import arguments
     ("line", "pieces"),
     [
         ("trainyard why 7", []),
-        ("trainyard submit --template vision/ddp", ["--template", "vision/ddp"]),
-        ("--name 'two words' x", ["--name", "'two words'"]),
+        ("trainyard submit --template vision/ddp", ["--template vision/ddp"]),
+        ("--template vision/ddp-on-one-node", ["--template", "vision/ddp-on-one-node"]),
+        ("--name 'two words' x", ["--name 'two words'"]),
+        ("--hold --gpus 1 -- run", ["--hold", "--gpus 1", "--"]),
+        ("--gpus \\\n  8", ["--gpus"]),
         ("a='1 2'-b \\\n  -- python", ["a='1 2'-b", "--"]),
         ("echo 'it'\"'\"'s here'", ["'it'\"'\"'s here'"]),
-        ("--env 'A=<b>&'", ["--env", "'A=<b>&'"]),
+        ("--env 'A=<b>&'", ["--env 'A=<b>&'"]),
         ("an 'open quote", []),
         ("", []),
     ],
@@ -35,7 +38,7 @@ def test_each_argument_is_a_piece_and_the_text_stays(line, pieces):
 
 def test_a_template_says_it_so():
     page = engines["django"].from_string("{{ line|arguments }}").render({"line": "x --y '<i>'"})
-    assert page == "x <span>--y</span> <span>&#x27;&lt;i&gt;&#x27;</span>"
+    assert page == "x <span>--y &#x27;&lt;i&gt;&#x27;</span>"
 
 
 @pytest.mark.django_db

@@ -75,9 +75,9 @@ class ImpactShape(serializers.Serializer[Any]):
     gain most. `stopped`: ten of the running jobs that are stopped for it at once, null for those
     you may not see; `resized`: that give nodes back or get more. `consent`: whose word it takes,
     empty for the owner's own. `more_cost`: of the added time, at most. `most_cost`: of a job that
-    asks for other GPUs or nodes. `finish`: of one that waits and has a moment to be finished by,
-    with the start that is expected of it as it is. `highest`: for how long its highest price is
-    enough then, empty without one."""
+    asks for other GPUs or nodes, with the time limit it gets. `finish`: of one that waits and has a
+    moment to be finished by, with the start that is expected of it as it is. `highest`: for how
+    long its highest price is enough then, empty without one."""
 
     asked_at = serializers.DateTimeField()
     own = StartShape(allow_null=True)

@@ -121,7 +121,8 @@ def _facts(rows: list[JobRow], now: datetime) -> Iterator[Line]:
     yield line("Exit code", (job.exit_code for job in jobs))
     waits = ((job.started_at or job.ended_at or now) - job.submitted_at for job in jobs)
     yield line("Waited", (_long(wait) for wait in waits))
-    yield line("Ran", (_long(row.elapsed) for row in rows))
+    ran = (row.elapsed for row in rows)
+    yield line("Ran", ("" if one is None else measures.run_time(one) for one in ran))
     yield line("GPUs", (job.gpus for job in jobs))
     yield line(
         "Cost so far",

@@ -93,13 +93,13 @@ def _result(check: Check, case: Case, told: Mapping[str, object]) -> CheckResult
         for finding in findings_of(check, case)
         if finding.concerns is None or bool(finding.concerns[0])
     ]
-    need, have = check.measure(case)
+    measured = check.measure(case)
     if not concerning:
-        return CheckResult(check.reason, True, need, have, "")
+        return CheckResult(check.reason, True, *(measured if any(measured) else check.passes), "")
     facts = concerning[0].facts
     sentence = wait_sentence(check.reason, {"ahead": told.get("ahead", 0), **facts})
     account = str(facts.get("account", "")) if check.by_account else ""
-    return CheckResult(check.reason, False, need, have, sentence, account)
+    return CheckResult(check.reason, False, *measured, sentence, account)
 
 
 def _holders(decision: Decision, request: Request) -> tuple[tuple[Holder, ...], int]:

@@ -52,7 +52,10 @@ def measure_limit(case: Case) -> tuple[str, str]:
 
 
 def measure_borrowing(case: Case) -> tuple[str, str]:
-    """What it adds to what the account has borrowed, where that is too much."""
+    """What it adds to what the account has borrowed, where that is too much; nobody looks at that
+    while it is over a limit."""
+    if find_over_limit(case) is not None:
+        return "GPUs to share or borrow", "not looked at: the quota comes first"
     return _measured(find_over_borrowing(case))
 
 

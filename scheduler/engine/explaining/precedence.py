@@ -15,13 +15,21 @@ CHECKS: tuple[Check, ...] = (
         WaitReason.BUDGET_EXHAUSTED,
         accounts.find_over_budget,
         accounts.measure_budget,
+        ("no budget that stops it", "none"),
         by_account=True,
     ),
-    Check(WaitReason.QUOTA_HARD, accounts.find_over_limit, accounts.measure_limit, by_account=True),
+    Check(
+        WaitReason.QUOTA_HARD,
+        accounts.find_over_limit,
+        accounts.measure_limit,
+        ("no limit that is reached", "none"),
+        by_account=True,
+    ),
     Check(
         WaitReason.QUOTA_BORROW_LIMIT,
         accounts.find_over_borrowing,
         accounts.measure_borrowing,
+        ("GPUs to share or borrow", "enough"),
         by_account=True,
     ),
     Check(
@@ -31,8 +39,16 @@ CHECKS: tuple[Check, ...] = (
         rules_out=True,
         by_queue=True,
     ),
-    Check(WaitReason.MAINTENANCE_CONFLICT, calendar.find_maintenance),
-    Check(WaitReason.RESERVATION_CONFLICT, calendar.find_reserved),
+    Check(
+        WaitReason.MAINTENANCE_CONFLICT,
+        calendar.find_maintenance,
+        passes=("no maintenance that it would cross", "none"),
+    ),
+    Check(
+        WaitReason.RESERVATION_CONFLICT,
+        calendar.find_reserved,
+        passes=("no booking in its way", "none"),
+    ),
     Check(
         WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, measures.measure_in_order, rules_out=True
     ),

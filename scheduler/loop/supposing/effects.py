@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from accounts.models import User
+from scheduler.conf import load_conf
 from scheduler.loop.supposing.in_time import finish_of_waiting
 from scheduler.loop.supposing.reshaping import as_if
 from scheduler.models import Attempt, Job
@@ -18,9 +19,10 @@ from scheduler.selectors.usage import job_cost
 from scheduler.services.changing.prices import Pricing, check_price, price_effect, priced
 from scheduler.services.changing.reading import Change
 from scheduler.services.prices.highest import Dearest, left_steps
+from scheduler.services.sharing.keeping.pledging import Worst
 from scheduler.services.sharing.prices import most_of
 from scheduler.services.submitting.columns import finish_columns
-from scheduler.states import LIVE_JOB_STATES
+from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES
 
 
 def finish_then(job: Job, change: Change, now: datetime) -> dict[str, Any] | None:
@@ -53,13 +55,14 @@ def highest_then(
 
 
 def more_cost(viewer: User, job: Job, change: Change, now: datetime) -> str | None:
-    """What the added time costs at most, at the rate it costs now and by its highest price; None
-    where nobody may say."""
+    """What the added time costs at most, by its highest price: at the rate it costs now, of one
+    that waits on the dearest GPUs it may get. None where nobody may say, and for less time of one
+    that waits or has no GPU."""
+    if change.time_limit_s is None or not may_see_cost(viewer, job):
+        return None
     attempt = _live(job)
-    if change.time_limit_s is None or attempt is None:
-        return None
-    if not may_see_cost(viewer, job):
-        return None
+    if attempt is None:
+        return _more_of_waiting(job, change, now)
     cost = job_cost(viewer, job, now=now)
 
     def whole(one: Job, limit_s: int) -> Decimal:
@@ -70,6 +73,18 @@ def more_cost(viewer: User, job: Job, change: Change, now: datetime) -> str | No
     then = whole(priced(job, change.pricing), change.time_limit_s)
     more = max(Decimal(0), then - whole(job, job.time_limit_s))
     return f"{more:.2f} {cost.currency}"
+
+
+def _more_of_waiting(job: Job, change: Change, now: datetime) -> str | None:
+    limit_s = change.time_limit_s or 0
+    if job.state not in WAITING_JOB_STATES or not job.gpus or limit_s <= job.time_limit_s:
+        return None
+    worst = Worst(now)
+    longer = as_if(priced(job, change.pricing), {"time_limit_s": limit_s}, job.pk)
+    was, then = worst.kept_of(job), worst.kept_of(longer)
+    if was is None or then is None:
+        return None
+    return f"{max(Decimal(0), from_steps(then - was)):.2f} {load_conf().currency}"
 
 
 def most_nodes_then(job: Job, change: Change, now: datetime) -> int:

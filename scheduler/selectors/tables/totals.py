@@ -8,7 +8,7 @@ from django.db.models import F, QuerySet
 
 from accounts.models.rows import counted, rows_in
 from scheduler.models import Allocation, Job
-from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES
+from scheduler.states import LIVE_JOB_STATES, JobState
 
 # Long lists are not counted to their end: their page would last as long as they are.
 COUNTED_AT_MOST = 1000
@@ -18,16 +18,19 @@ WAITING_AT_MOST = 20_000
 @dataclass(frozen=True, slots=True)
 class Totals:
     """`jobs`: how many there are, each task of a set by itself, and of those with GPUs that wait
-    how many (`waiting`); each one more than is counted at most where there are more.
+    how many (`queued`, and `kept` of those that somebody holds); each one more than is counted at
+    most where there are more.
 
-    `held`: GPUs, and parts of some, that they hold now; `asked`: for how many of them those wait
-    that were counted.
+    `held`: GPUs, and parts of some, that they hold now; `asked`: for how many of them those in the
+    queue ask that were counted, `kept_asked`: those that somebody holds.
     """
 
     jobs: int = 0
     held: int = 0
-    waiting: int = 0
+    queued: int = 0
     asked: int = 0
+    kept: int = 0
+    kept_asked: int = 0
 
     @property
     def count(self) -> str:
@@ -37,8 +40,13 @@ class Totals:
 
     @property
     def is_asked_cut(self) -> bool:
-        """Whether more of them wait than were counted."""
-        return self.waiting > WAITING_AT_MOST
+        """Whether more of them are in the queue than were counted."""
+        return self.queued > WAITING_AT_MOST
+
+    @property
+    def is_kept_cut(self) -> bool:
+        """Whether somebody holds more of them than were counted."""
+        return self.kept > WAITING_AT_MOST
 
 
 def totals_of(jobs: QuerySet[Job]) -> Totals:
@@ -49,9 +57,12 @@ def totals_of(jobs: QuerySet[Job]) -> Totals:
     every = jobs.order_by()
     live = every.filter(state__in=LIVE_JOB_STATES).values("pk")
     held = Allocation.objects.filter(released_at=None, placement__attempt__job__in=live).order_by()
-    wait = every.filter(state__in=WAITING_JOB_STATES, gpus_per_node__gt=0)
-    some = wait.annotate(gpus_=F("nodes") * F("gpus_per_node"))[: WAITING_AT_MOST + 1]
-    figures = (counted(every[: COUNTED_AT_MOST + 1]), counted(held), counted(some, "gpus_"))
+    wait = every.filter(gpus_per_node__gt=0).annotate(gpus_=F("nodes") * F("gpus_per_node"))
+    queued, kept = (
+        counted(wait.filter(state=state)[: WAITING_AT_MOST + 1], "gpus_")
+        for state in (JobState.QUEUED, JobState.HELD)
+    )
+    figures = (counted(every[: COUNTED_AT_MOST + 1]), counted(held), queued, kept)
     # Beside any job; where there is none, all of it is nothing.
     for row in Job.objects.order_by().values_list(*figures)[:1]:
         return Totals(*(figure for text in row for figure in rows_in(text)))
