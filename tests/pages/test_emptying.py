@@ -87,6 +87,8 @@ def test_several_nodes_drain_and_resume_each_by_itself(
 ):
     client.force_login(operator)
     client.get(SEVERAL, {"node": ["n1"]})
+    one = client.get(SEVERAL, {"node": ["n1"]}).content.decode()
+    assert "<h1>Drain 1 node<" in one and 'aria-current="page">n1<' in one
     for names in (["n1"], ["n1", "n2", "n9"]):
         with django_assert_max_num_queries(9):  # 4 for who asks, may what, is told
             page = client.get(SEVERAL, {"node": names})
