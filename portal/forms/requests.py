@@ -77,7 +77,7 @@ class WishForm(forms.Form):
     amount = _amount("How many", hint="GPUs; hours of time limit, GPU-hours, or money.")
     valid_from = _date("From")
     from_hour = _hour("From, hour")
-    valid_until = _date("Until", "Without an hour, that day is the first without it.")
+    valid_until = _date("Until", "Ends at the start of that day, or at the hour given.")
     until_hour = _hour("Until, hour")
     justification = _why()
 

@@ -32,7 +32,7 @@ from scheduler.selectors.cluster import (
     nodes_overview,
     pool_summaries,
 )
-from scheduler.selectors.freeing.emptying import emptying
+from scheduler.selectors.freeing.emptying import emptying, without_gpus
 from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Place, place_of
@@ -92,7 +92,9 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
         "summaries": summaries,
         "chosen": chosen,
         "shown": shown,
-        "rows": map_rows(views[:PAGE_SIZE]),
+        "rows": map_rows(
+            views[:PAGE_SIZE], without_gpus([view.node for view in views[:PAGE_SIZE]])
+        ),
         "heads": heads_of(sort, NODE_COLUMNS),
         "after": after if place else "",
         "following": "" if last is None else _mark_of(last, sort),

@@ -105,7 +105,7 @@ _OFFICES: tuple[tuple[str, str, str, Callable[[User], bool]], ...] = (
     ("users:list", "team", "People", _administers),
     ("roles:list", "key", "Roles", lambda user: can(user, "read_settings", None)),
     ("audit:list", "report", "Audit", _reads_audit),
-    ("announcements:list", "info", "Announcements", lambda user: can(user, "operate", None)),
+    ("announcements:list", "bell", "Announcements", lambda user: can(user, "operate", None)),
     ("webhooks:list", "link", "Webhooks", _administers),
     ("preview", "search", "View as a role", _administers),
 )

@@ -6,7 +6,7 @@ put in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 
@@ -23,16 +23,22 @@ _SOUND = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """One node of the map, and its drawing."""
+    """One node of the map, its drawing, and how many jobs are there on no square of it."""
 
     view: NodeView
     picture: SafeString
+    without_gpus: int = 0
 
 
-def map_rows(views: Iterable[NodeView]) -> list[MapRow]:
-    """Each node with its GPUs in the order of their indexes; jobs the viewer may see are links."""
-    link = links_to("jobs:detail")
-    return [MapRow(view, _draw(view, link)) for view in views]
+def map_rows(
+    views: Iterable[NodeView], without_gpus: Mapping[int, int] | None = None
+) -> list[MapRow]:
+    """Each node with its GPUs in the order of their indexes; jobs the viewer may see are links.
+
+    `without_gpus`: jobs there that hold no GPU, by node; a node that is not in it has none.
+    """
+    link, beside = links_to("jobs:detail"), without_gpus or {}
+    return [MapRow(view, _draw(view, link), beside.get(view.node.pk, 0)) for view in views]
 
 
 def _draw(view: NodeView, link: Callable[[object], str]) -> SafeString:

@@ -126,8 +126,8 @@ def ask(stack: LiveStack, kind: str = "guaranteed", owner: str = "vision") -> in
         "owner": owner,
         "kind": kind,
         "amount": 8,
-        "justification": "The long-context phase begins on Monday and needs sixteen GPUs "
-        "for three weeks. On eight we wait for most of the day.",
+        "justification": "The long-context phase begins on Monday and needs 24 GPUs "
+        "for three weeks. On 16 we wait for most of the day.",
     }
     number: int = _made(stack, "alice", "/requests/", wish)["id"]
     said = {"text": "Evaluation ends on Friday."}

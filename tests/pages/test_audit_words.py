@@ -69,6 +69,21 @@ def test_changes_are_said_as_the_pages_say_them():
     ]
 
 
+def test_ranges_rules_of_time_and_whole_nodes_are_said_in_words():
+    rules = {"gpus_per_node": "1..8", "time_limit": "..12h", "nodes": "2..", "script": "locked"}
+    told = {
+        "template.create": ({"rules": rules}, "GPUs per node 1 to 8; nodes 2 at least; "
+                            "script locked; time limit 12h at most"),
+        "schedule.create": ({"rule": "30 2 * * mon-fri"}, "at 02:30, Monday to Friday"),
+        "schedule.change": ({"rule": "7,9,30 2,5 3 * *"}, "7,9,30 2,5 3 * *"),
+        "booking.plan": ({"gpus_per_node": 0}, "all, whole nodes"),
+        "booking.edit": ({"gpus_per_node": 4}, "4"),
+    }  # fmt: skip
+    for action, (state, words) in told.items():
+        (one,) = told_changes(action, "", written(state))
+        assert one.after == words, action
+
+
 def test_an_end_that_stands_for_none_is_said_so():
     ends = [f"{year}-01-01T00:00:00+00:00" for year in (2027, 2126)]
     told = [told_changes("budget.set", "", written({"valid_until": end})) for end in ends]

@@ -85,7 +85,7 @@ def test_the_answer_stands_before_what_it_ends_and_says_what_that_is(array, lead
     Job.objects.filter(pk=runs.pk).update(state="running", nodes=2, gpus_per_node=4)
     Job.objects.filter(pk=array.tasks.order_by("pk").last().pk).update(state="failed")
     page = text(signed_in(operator).get(here))
-    assert "100 jobs of 1 person: 1 runs on 8 GPUs, 99 wait." in page
+    assert '100 jobs of <bdi class="name">alice</bdi>: 1 runs on 8 GPUs, 99 wait.' in page
     answer, jobs = page.index('id="decide"'), page.index("The jobs <")
     assert answer < jobs and "<details><summary>One by one" in page
     assert "<details open><summary>One by one" in text(signed_in(operator).get(here + "?page=2"))

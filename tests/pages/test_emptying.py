@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import AuditEvent
 from scheduler.models import Attempt, Job, Node
-from scheduler.selectors.freeing.emptying import emptying
+from scheduler.selectors.freeing.emptying import emptying, without_gpus
 from scheduler.services.nodes import drain_node
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from tests import scenes
@@ -56,8 +56,21 @@ def test_who_asked_for_no_gpu_is_there_as_well(alice, project, yard):
     attempt = scenes.start(job, node, now=now)
     (holder,) = emptying(alice, [node], now=now)[node.pk].holders
     assert (holder.job, holder.gpus, holder.latest) == (job.pk, 0, now + timedelta(hours=2))
+    assert without_gpus([node, yard.cluster.node(1)]) == {node.pk: 1}
     scenes.sync(node, scenes.ended(attempt), now=now)
     assert emptying(alice, [node], now=now)[node.pk].holders == ()
+    assert without_gpus([node]) == {}
+
+
+def test_the_list_of_nodes_counts_who_asked_for_no_gpu_whoever_looks(client, alice, carol, yard):
+    job = scenes.submit(alice, yard.running.project, gpus_per_node=0)
+    scenes.start(job, yard.cluster.node(1), now=timezone.now())
+    alone = scenes.submit(alice, yard.running.project, gpus_per_node=0)
+    scenes.start(alone, yard.cluster.node(2), now=timezone.now())
+    for person in (alice, carol):
+        client.force_login(person)
+        page = client.get("/cluster/nodes/").content.decode()
+        assert page.count("and 1 without GPUs") == 1 and page.count(">1 without GPUs") == 1
 
 
 def test_a_job_on_several_nodes_is_one(client, operator, alice, project, root):
@@ -74,6 +87,8 @@ def test_several_nodes_drain_and_resume_each_by_itself(
 ):
     client.force_login(operator)
     client.get(SEVERAL, {"node": ["n1"]})
+    one = client.get(SEVERAL, {"node": ["n1"]}).content.decode()
+    assert "<h1>Drain 1 node<" in one and 'aria-current="page">n1<' in one
     for names in (["n1"], ["n1", "n2", "n9"]):
         with django_assert_max_num_queries(9):  # 4 for who asks, may what, is told
             page = client.get(SEVERAL, {"node": names})

@@ -154,7 +154,10 @@ def test_a_fresh_install_is_well(client, operator, root, broker, settings, tmp_p
     found = tones(page)
     assert {found[name] for name in ("Workers", "Scheduler")} == {"good"}
     assert {found[name] for name in ("Books", "Promises")} == {"unknown"}
-    assert f"Process {os.getpid()} on {socket.gethostname()} schedules." in page.content.decode()
+    assert (
+        f"Jobs are started by process {os.getpid()} on {socket.gethostname()}."
+        in page.content.decode()
+    )
     words = {(task.words, str(task.tone)) for task in page.context["tasks"]}
     assert words == {("in time", "good"), ("not due yet", "unknown")}
     assert page.content.decode().count("not checked yet") == 3, "each, and how many"

@@ -59,6 +59,20 @@ def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
         client.get(HERE)
 
 
+def test_few_gpu_hours_are_not_told_as_none(client, operator, past):
+    client.force_login(operator)
+    answer = ask(client, nodes="6")
+    simulate_scenarios()
+    row = Scenario.objects.get()
+    for measures in row.answer["measures"]:
+        measures["gpu_hours"] = 0.0044
+    row.save(update_fields=["answer"])
+    page = client.get(answer.url)
+    told = {one.name: (one.words, one.before) for one in page.context["figures"]}
+    assert told["gpu_hours"] == ("GPU-hours held", "0.0044")
+    assert "from the first submit to the last end" in told["utilisation"][0]
+
+
 def test_what_it_leaves_open_of_the_pools_rule_stays(client, operator, past):
     pool = past.node(1).pool
     set_pool_policy(actor=operator, pool=pool, name="fifo", head_patience_s=60, preempts=False)

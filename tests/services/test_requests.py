@@ -200,7 +200,7 @@ class TestWhoMay:
         self, cluster, root, project, alice, lead
     ):
         request = ask(alice, project)
-        with pytest.raises(Forbidden, match="Leave this step"):
+        with pytest.raises(Forbidden, match="decides first, a lead of the team, until "):
             decide(root, request)
 
     def test_without_another_lead_it_begins_with_an_administrator(

@@ -15,6 +15,7 @@ from portal.cli.config import load_config
 from portal.cli.exits import TRY_AGAIN, Failure
 from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
+from scheduler.states import hours_words
 
 app = typer.Typer(
     help="List what was simulated; replay the last hours under other rules (operators).",
@@ -28,7 +29,7 @@ _HEADS = ("SCENARIO", "POOL", "HOURS", "CHANGES", "ANSWER", "ASKED BY", "SINCE")
 _ROWS = {
     "wait_p50_s": "half wait at most, s",
     "wait_p90_s": "nine of ten wait at most, s",
-    "utilisation": "GPUs in use",
+    "utilisation": "GPUs in use, from the first submit to the last end",
     "preemptions": "stops for others",
     "failures": "stops by lost nodes",
     "jain": "fairness (Jain's index, 1 = equal)",
@@ -155,6 +156,10 @@ def _cells(one: dict[str, Any]) -> list[object]:
     ]
 
 
+def _shown(name: str, figure: float) -> object:
+    return hours_words(3600 * figure) if name.endswith("gpu_hours") else figure
+
+
 def _say(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(found)
@@ -167,7 +172,7 @@ def _say(found: dict[str, Any], as_json: bool) -> None:
         return
     before, after = answer["measures"]
     rows = [
-        [words, before[name], after[name]]
+        [words, *(_shown(name, each[name]) for each in (before, after))]
         for name, words in _ROWS.items()
         if before[name] is not None
     ]

@@ -22,6 +22,8 @@ WIDTH, LABEL, LANE, HEAD = 1200, 110, 20, 22
 LETTERS, LETTER = 15, 6
 # The words of a line of time so near the end would be cut.
 EDGE = 28
+# And those of the first one begin so far left of where the bars do.
+BEFORE = 24
 # Nor does it have words where those of now stand.
 OF_NOW = 62
 # Minutes between two lines of time, of which there are so many at most.
@@ -191,7 +193,8 @@ def _offer(row: Row, pen: _Pen, y: int) -> str:
 
 
 def ticks(scale: Scale, bottom: int, now: datetime) -> Iterator[SafeString]:
-    """A line at each whole step of local time."""
+    """A line at each whole step of local time. On a phone its words go out of sight where the names
+    of rows begin, which stay while the rest is scrolled."""
     step_min = scale.step_min
     at = timezone.localtime(scale.start).replace(minute=0, second=0, microsecond=0)
     while at.hour * 60 % min(step_min, 1440):
@@ -210,3 +213,4 @@ def ticks(scale: Scale, bottom: int, now: datetime) -> Iterator[SafeString]:
                 x, HEAD - 4, bottom, x, words,
             )  # fmt: skip
         at += timedelta(minutes=step_min)
+    yield format_html('<rect class="gut" width="{}" height="{}"/>', LABEL - BEFORE, HEAD - 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -29,12 +29,13 @@ from scheduler.services.simulating.scenarios import (
     forget_scenario,
     policy_wanted,
 )
+from scheduler.states import hours_words
 
 # name of the measure: words, whether more of it is better (None: neither).
 _ROWS: dict[str, tuple[str, bool | None]] = {
     "wait_p50_s": ("Half wait at most", False),
     "wait_p90_s": ("Nine of ten wait at most", False),
-    "utilisation": ("GPUs in use", True),
+    "utilisation": ("GPUs in use (from the first submit to the last end)", True),
     "preemptions": ("Stops for others", False),
     "failures": ("Stops by lost nodes", None),
     "jain": ("Fairness (1: all teams get alike)", True),
@@ -161,7 +162,8 @@ def _pool(one: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
         "name": one["name"],
         "jobs": one["measures"][0]["jobs"],
         "nodes": f"{before} → {after}" if before != after else str(before),
-        "figures": [rows[name] for name in _OF_POOL],
+        # What the measures say in brackets they say once, in the table of all.
+        "figures": [replace(rows[name], words=_ROWS[name][0].split(" (")[0]) for name in _OF_POOL],
     }
 
 
@@ -194,7 +196,7 @@ def _shown(name: str, value: float, currency: str) -> str:
         return f"{value:.3f}"
     if name == "cost":
         return money(value, currency)
-    return f"{value:,.1f}" if name.endswith("gpu_hours") else f"{value:,.0f}"
+    return hours_words(3600 * value) if name.endswith("gpu_hours") else f"{value:,.0f}"
 
 
 def _team(team: dict[str, Any]) -> dict[str, Any]:

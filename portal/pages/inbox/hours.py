@@ -47,7 +47,8 @@ class HoursForm(forms.Form):
     zone = forms.CharField(
         label="Time zone",
         max_length=64,
-        help_text="Such as Europe/Berlin. These times are of it, wherever you open the portal.",
+        help_text="Such as Europe/Berlin. The times above are in this zone, wherever you open the "
+        "portal.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     urgent = forms.MultipleChoiceField(

@@ -130,7 +130,7 @@ def _scheduler(seen: Wellbeing, now: datetime) -> Check:
         words = "Nobody holds the lease: no job starts."
         remedy = "Start a worker for the queue scheduling. If one runs, its log says why it cannot."
         return Check(name, Tone.BAD, words, remedy)
-    words = f"{seen.lease_holder[:1].upper()}{seen.lease_holder[1:]} schedules."
+    words = f"Jobs are started by {seen.lease_holder}."
     if seen.cycle_at is None:
         return Check(name, Tone.GOOD, f"{words} No cycle has had anything to do yet.")
     words = f"{words} The last cycle that did something was {_ago(seen.cycle_at, now)}"

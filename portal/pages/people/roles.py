@@ -9,12 +9,14 @@ from django.shortcuts import redirect, render
 from accounts.errors import DomainError, Forbidden
 from accounts.models import OrganisationRole, User
 from accounts.permissions import can
-from accounts.policy import COLUMNS, TABLE
+from accounts.policy import COLUMNS, ORGANISATION, TABLE
 from accounts.selectors import get_person, role_grants
 from accounts.services import confirm_role, give_role, take_role
 from portal.forms.people import GrantForm
 from portal.pages.access import page, said_and_back, viewer_of
 
+# What the page is about stands first: on a phone the rest lies off the screen.
+_COLUMNS = sorted(COLUMNS, key=lambda column: not column.startswith(ORGANISATION))
 _KINDS = {"cluster": "The cluster", "team": "A team", "project": "A project"}
 
 
@@ -24,7 +26,7 @@ def _table() -> list[tuple[str, list[tuple[str, list[bool]]]]]:
         (
             _KINDS[kind],
             [
-                (action.replace("_", " "), [column in roles for column in COLUMNS])
+                (action.replace("_", " "), [column in roles for column in _COLUMNS])
                 for action, roles in TABLE[kind].items()
             ],
         )
@@ -55,7 +57,7 @@ def role_list(request: HttpRequest) -> HttpResponseBase:
         "grants": grants,
         "form": form,
         "may_give": can(viewer, "administer_cluster", None),
-        "columns": [column.partition(":")[::2] for column in COLUMNS],
+        "columns": [column.partition(":")[::2] for column in _COLUMNS],
         "table": _table(),
     }
     return render(request, "people/roles.html", context)

@@ -56,10 +56,10 @@ def cancel_decide(request: HttpRequest, pk: int) -> HttpResponseBase:
         if answer == "refuse":
             reason = request.POST.get("reason", "")
             refuse_to_cancel(actor=viewer, proposal=proposal, reason=reason)
-            return "Refused. The jobs go on."
+            return "Refused. The jobs stay."
         if answer != "withdraw":
             raise Invalid("answer: choose agree, refuse or withdraw.", field="answer")
         withdraw_cancel(actor=viewer, proposal=proposal)
-        return "Taken back. The jobs go on."
+        return "Taken back. The jobs stay."
 
     return said_and_back(request, act, "cancels:detail", pk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,8 @@ from scheduler.models import (
     Threshold,
 )
 from scheduler.models.money.terms import POLICY_WORDS, Unreachable
+from scheduler.spec.recurring.rules import read_time_rule
+from scheduler.spec.recurring.spoken import spoken
 from scheduler.states import (
     DENY_WORDS,
     IDLE_ACT_WORDS,
@@ -44,6 +47,7 @@ Say = Callable[[Any], str | None]
 
 # More seconds than these are a moment; terms that hold in every month, as they are kept.
 _MOST_S, _FIRST_MONTH = 400 * 86_400, "1970-01"
+_RANGE = re.compile(r"(\S*)\.\.(\S*)")
 
 
 def _low(text: object) -> str:
@@ -136,6 +140,29 @@ def _change(value: Any) -> str | None:
     return change_words(value) if isinstance(value, str) else None
 
 
+def _rule(value: Any) -> str | None:
+    """What a template lets a job choose: `1..8` → `1 to 8`, `..12h` → `12h at most`."""
+    found = _RANGE.fullmatch(str(value or ""))
+    if found is None:
+        return _kept_code(value)
+    least, most = found.groups()
+    if least and most:
+        return f"{least} to {most}"
+    return f"{most} at most" if most else f"{least} at least"
+
+
+def _due(value: Any) -> str | None:
+    """`30 2 * * mon-fri` → `at 02:30, Monday to Friday`; None where the rule is easier to read."""
+    try:
+        return _low(spoken(read_time_rule(str(value)))) or None
+    except ValueError:
+        return None
+
+
+def _of_each(value: Any) -> str | None:
+    return "all, whole nodes" if value == 0 else None
+
+
 def _outcome(value: Any) -> str | None:
     return in_words(value, "outcome") if isinstance(value, str) and value else None
 
@@ -225,6 +252,7 @@ _SAYINGS: Mapping[str, Say] = {
     "request.step": _step,
     "job.fields": _kept_code,
     "job.reason": _ended,
+    "schedule.rule": _due,
     "schedule.overlap": _coded(_labels(JobSchedule, "overlap")),
     "books.for": _coded(_labels(Counting, "act")),
     "bulk_cancel.about": _about,
@@ -235,8 +263,9 @@ _SAYINGS: Mapping[str, Say] = {
     "team.cost_centre": _empty("none"),
     "team.parent": _empty("none"),
     "scenario.changes": _change,
-    "template.rules": _kept_code,
+    "template.rules": _rule,
     "booking.closed_as": _kept_code,
+    "booking.gpus_per_node": _of_each,
     "view.query": _query,
 }
 

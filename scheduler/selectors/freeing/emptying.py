@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
 from scheduler.engine.learning import Kind, RunTimes, kind_of, kind_of_spec
-from scheduler.models import Attempt, Job, Node, Placement
+from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.selectors.calendar.plans import may_see
 from scheduler.states import (
     LIVE_ATTEMPT_STATES,
@@ -82,10 +82,7 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
     fields = (*_HELD, "may_see_", job, f"{job}__name", f"{job}__time_limit_s", f"{job}__booked_in")
     kinds = [f"{job}__{name}" for name in _KIND]
     rows = list(
-        # By the state of jobs: of attempts there are all that ever were.
-        Placement.objects.filter(node__in=nodes, attempt__job__state__in=LIVE_JOB_STATES)
-        .filter(attempt__state__in=LIVE_ATTEMPT_STATES)
-        .order_by()
+        _placed(nodes)
         .annotate(may_see_=may_see(viewer, f"{job}__project"))
         .values_list(*fields, *kinds)
         .annotate(gpus=Count("allocations", filter=Q(allocations__released_at__isnull=True)))
@@ -102,6 +99,23 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
         node: Emptying(tuple(sorted(all_, key=attrgetter("latest"))))
         for node, all_ in found.items()
     }
+
+
+def without_gpus(nodes: Collection[Node]) -> dict[int, int]:
+    """By node that has any: how many jobs hold CPUs and memory there, but no GPU; one statement.
+
+    Whoever's they are: a node says of every job that it is there, of whose jobs only the number.
+    """
+    held = Allocation.objects.filter(placement=OuterRef("pk"), released_at__isnull=True)
+    rows = _placed(nodes).filter(~Exists(held), ended_at__isnull=True)
+    return dict(rows.values_list("node").annotate(Count("pk")))
+
+
+def _placed(nodes: Collection[Node]) -> QuerySet[Placement]:
+    """What attempts that live have there, in no order."""
+    # By the state of jobs: of attempts there are all that ever were.
+    found = Placement.objects.filter(node__in=nodes, attempt__job__state__in=LIVE_JOB_STATES)
+    return found.filter(attempt__state__in=LIVE_ATTEMPT_STATES).order_by()
 
 
 def _holder(row: tuple[Any, ...], times: RunTimes, now: datetime) -> tuple[int, Holder]:

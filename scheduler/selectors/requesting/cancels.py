@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -33,10 +33,11 @@ class SeenCancel:
 @dataclass(frozen=True, slots=True)
 class Left:
     """What an agreement would end: `jobs` of so many `people`, of them those `at_work`, which hold
-    so many `gpus`."""
+    so many `gpus`. `owner`: the user name of one of these people, empty where there are none."""
 
     jobs: int
     people: int
+    owner: str
     at_work: int
     gpus: int
 
@@ -84,6 +85,7 @@ def left_of(viewer: User, proposal: BulkCancel) -> Left:
         .aggregate(
             jobs=Count("pk"),
             people=Count("owner", distinct=True),
+            owner=Max("owner__username", default=""),
             at_work=Count("pk", filter=at_work),
             gpus=Sum(F("nodes") * F("gpus_per_node"), filter=at_work, default=0),
         )

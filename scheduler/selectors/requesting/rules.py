@@ -41,14 +41,14 @@ class Routing:
         if self.always_admin:
             found = ["A lead and an administrator decide."]
             if kind == RequestKind.MONEY:
-                found.append("Finance does too above what the lead has free.")
+                found.append("Finance does, too, above what the lead has free.")
         else:
-            found = [f"A lead decides; above what the lead has free {above} does too."]
+            found = [f"A lead decides; above what the lead has free, {above} does, too."]
         if kind != RequestKind.WALLTIME:
             found.append(
                 "No cost brings finance in."
                 if self.money_limit is None
-                else f"Finance decides too above {self.money_limit.normalize():,f} {currency} "
+                else f"Finance decides, too, above {self.money_limit.normalize():,f} {currency} "
                 "a month."
             )
         if self.auto_up_to is not None:

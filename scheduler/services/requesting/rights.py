@@ -163,10 +163,13 @@ def require_decider(actor: User, request: QuotaRequest) -> tuple[ReviewStep, Use
     taken = wrote | earlier | {actor.pk} | {giver.pk for giver in free[:1]}
     later = [deciders(ReviewStep(one), request.team) - taken for one in request.route[1:]]
     if not can_be_shared_out(later):
-        following = WHO[ReviewStep(request.route[1])]
+        until = f", until {moment_words(request.due_at)}" if request.due_at else ""
+        late = (
+            " If no lead has decided by then, it comes to you." if step is ReviewStep.LEAD else ""
+        )
         raise Forbidden(
-            f"Nobody else could take the step after this one. Leave this step to somebody who is "
-            f"not {following}; at the end of its time it comes to you by itself."
+            f"Another person decides first, {WHO[step]}{until}: for the step after that there is "
+            f"nobody but you.{late}"
         )
     return step, None if is_own else free[0]
 

@@ -60,8 +60,8 @@ def measures_of(
         preemptions=outcome.preemptions,
         failures=outcome.failures,
         jain=_jain(jobs, outcome),
-        gpu_hours=round(float(held.sum()), 2),
-        lost_gpu_hours=round(float((outcome.lost_s * jobs.gpus).sum()) / 3600, 2),
+        gpu_hours=round(float(held.sum()), 6),
+        lost_gpu_hours=round(float((outcome.lost_s * jobs.gpus).sum()) / 3600, 6),
         cost=_cost(jobs, held, prices),
     )
 
