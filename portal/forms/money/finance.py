@@ -161,7 +161,9 @@ class BudgetForm(forms.Form):
     action = forms.ChoiceField(
         label="An alert", choices=AlertAction.choices, initial=AlertAction.NOTIFY
     )
-    action_at = forms.ChoiceField(label="Alert at", choices=Threshold.choices, initial=Threshold.ALL)
+    action_at = forms.ChoiceField(
+        label="Alert at", choices=Threshold.choices, initial=Threshold.ALL
+    )
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def clean_commits_at(self) -> str:
