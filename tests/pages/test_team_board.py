@@ -254,7 +254,7 @@ def test_jobs_that_are_held_stand_apart_from_those_that_wait(
     assert (person.gpus, person.waiting, person.held, person.used_gpu_s) == (2, 1, 2, 0)
     client.force_login(lead)
     page = client.get(URL).content.decode()
-    assert "GPUs now" in page and "Jobs waiting" in page and "2 held" in page
+    assert "GPUs<br>now" in page and "Jobs<br>waiting" in page and "2 held" in page
     # Who holds GPUs and was charged nothing yet has not used nothing.
     assert "not yet" in page
 
