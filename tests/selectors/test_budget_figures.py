@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.pages.people.board import draw
-from scheduler.models import Budget
+from scheduler.models import Budget, Notification
 from scheduler.money import STEPS
 from scheduler.selectors.sharing.bars import budget_bars
 from scheduler.selectors.sharing.board import team_board
 from scheduler.selectors.sharing.budgets import BudgetView, budget_views, printed_of
 from scheduler.selectors.sharing.reckoning import Foresight, Standing
+from scheduler.services.budgets.telling import tell_alerts
+from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from tests import scenes
 from tests.scenes import NOON, at, running, start, submit, sync
@@ -112,3 +114,16 @@ def test_home_board_and_page_say_the_same_of_one_budget(root, team, alice, lead,
     assert view.texts["share"] == bar.share == "288 % used"
     assert bar.over == "2.35 EUR over, 5.95 with what is committed"
     assert (bar.limit, bar.is_out, view.is_used_up) == ("1.25 EUR", True, True)
+
+
+@pytest.mark.django_db
+def test_an_alert_says_how_many_times_its_limit_was_used(root, team, alice, lead, project):
+    cluster = scenes.build_cluster(root, nodes=1, gpus=1)
+    rules = BudgetRules(enforcement="warn")
+    set_budget(actor=root, owner=team, amount=Decimal("0.05"), rules=rules, now=at(0), **DAYS)
+    start(submit(alice, project, time_limit="2h"), cluster.node(1))
+    watch_budgets(now=at(2996))
+    tell_alerts(now=at(2997))
+    told = Notification.objects.filter(person=lead, title__endswith="times its limit").first()
+    assert told.title == "Budget of vision: about 60 times its limit"
+    assert "3.00 EUR of 0.05 EUR" in told.text

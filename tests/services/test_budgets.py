@@ -228,17 +228,6 @@ class TestAlerts:
         assert set(told.values_list("title", flat=True)) == {"Budget of vision: 250 % used"}
         assert "2.50 EUR of 1.00 EUR" in told.latest("pk").text
 
-    def test_far_beyond_its_limit_an_alert_says_how_many_times_it_is(
-        self, cluster, money, alice, lead, root, project
-    ):
-        money("0.05", enforcement="warn")
-        start(submit(alice, project, time_limit="2h"), cluster.node(1))
-        watch_budgets(now=at(2996))
-        tell_alerts(now=at(2997))
-        told = Notification.objects.filter(person=lead, title__endswith="times its limit")
-        assert told.first().title == "Budget of vision: about 60 times its limit"
-        assert "3.00 EUR of 0.05 EUR" in told.first().text
-
 
 class TestHardStop:
     def test_it_stops_after_its_grace_and_the_job_waits_again(self, cluster, money, alice, project):
