@@ -25,7 +25,7 @@ class QuotaForm(forms.Form):
     owner = forms.ChoiceField(label="Whose", choices=())
     pool = forms.ChoiceField(label="Pool", choices=(), required=False)
     gpu_model = forms.ChoiceField(label="GPU model", choices=(), required=False)
-    guaranteed = _gpus("Guaranteed", initial=0)
+    guaranteed = _gpus("Guaranteed")
     borrow_limit = _gpus("Borrows at most", required=False)
     lend_limit = _gpus("Lends at most", required=False)
     maximum = _gpus("Holds at most", required=False)

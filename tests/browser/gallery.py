@@ -86,7 +86,12 @@ def limit(stack: LiveStack) -> None:
 def spend(page: Page) -> None:
     """Terms, a purchase and a cost, by the forms of an administrator."""
     cards = {"name": "Eight H100 cards", "paid": "218000", "since": "2026-01-01", "months": "48"}
-    meter = {"month": "2126-01", "kind": "energy", "amount": "1830.40", "note": "meter 4"}
+    meter = {
+        "month": f"{datetime.now(UTC):%Y-%m}",
+        "kind": "energy",
+        "amount": "1830.40",
+        "note": "meter 4",
+    }
     agreed = {"idle": "by_use", "platform": "hybrid", "reason": "agreed by the steering group"}
     for path, fields in (("assets", cards), ("costs", meter), ("terms", agreed)):
         page.goto(f"/finance/{path}/")

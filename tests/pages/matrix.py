@@ -10,6 +10,7 @@ from datetime import date, timedelta
 
 from tests.pages import operating, seconded, starting, telling
 from tests.pages.billed import ROWS as BILLED
+from tests.pages.purchases import AHEAD
 from tests.pages.rows import Row
 from tests.pages.rows import get as _get
 from tests.pages.rows import post as _post
@@ -220,7 +221,7 @@ ROWS: tuple[Row, ...] = (
         "finance:costs",
         _KEEPS,
         pool="default",
-        month="2126-01",
+        month=AHEAD,
         kind="energy",
         amount="3",
         note="meter",

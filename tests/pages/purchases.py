@@ -11,6 +11,9 @@ from accounts.models import User
 from scheduler.models import Pool
 from scheduler.services import books
 
+# A month that nothing has closed, and not farther ahead than a cost may be.
+AHEAD = f"{date.today().year + 1}-01"
+
 
 def costs_of(root: User, second: User, pool: Pool) -> dict[str, Any]:
     """Terms, purchases and a cost that somebody else proposed; one purchase is in service."""
@@ -20,7 +23,7 @@ def costs_of(root: User, second: User, pool: Pool) -> dict[str, Any]:
     asset = bought(name="old cards", months=12)
     books.approve_spending(actor=root, row=asset)
     cost = books.propose_cost(
-        actor=second, pool=pool, month="2126-01", kind="staff", amount=Decimal(5), note="rota"
+        actor=second, pool=pool, month=AHEAD, kind="staff", amount=Decimal(5), note="rota"
     )
     terms = books.propose_terms(actor=second, pool=pool, idle="even")
     return {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 
 import pytest
 
+from accounts.models import User
 from scheduler.models import Asset, LedgerEntry, Pool, PoolCost, PoolTerms
+from scheduler.selectors.books.spending import ways_to_leave
 from tests.factories import person
-from tests.scenes import build_cluster
+from tests.pages.purchases import AHEAD
+from tests.scenes import NOON, build_cluster
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +27,7 @@ TERMS = {
     "reason": "agreed in spring",
 }
 CARDS = {"pool": "default", "name": "cards", "paid": "1200.50", "since": "2126-01-01"}
-ENERGY = {"pool": "default", "month": "2126-01", "kind": "energy", "amount": "-3.25", "note": "m"}
+ENERGY = {"pool": "default", "month": AHEAD, "kind": "energy", "amount": "-3.25", "note": "m"}
 
 
 @pytest.fixture
@@ -97,13 +101,31 @@ def test_an_asset_is_bought_and_leaves_by_two(as_):
     assert as_("second").post(f"/finance/assets/{asset.pk}/keep/").status_code == 409
 
 
+def test_who_retires_an_asset_sees_how_much_is_given_up(as_):
+    """Of 48 000 over four years half is left after two: 730 and 731 days of 1 461."""
+    pool, root = Pool.objects.get(), User.objects.get(username="root")
+    asset = Asset.objects.create(
+        pool=pool, name="cards", cost=Decimal(50_000), residual=Decimal(2_000), currency="EUR",
+        paid=Decimal(50_000), paid_currency="EUR", fx_rate=Decimal(1), since=date(2025, 1, 1),
+        months=48, decision="approved", proposed_by=root, proposed_at=NOON,
+    )  # fmt: skip
+    ways = ways_to_leave(asset, today=date(2026, 12, 31))
+    assert [way.on for way in ways[:2]] == [date(2026, 12, 31), date(2027, 1, 1)]
+    assert {way.written_off + way.given_up for way in ways} == {Decimal(48_000)}
+    assert ways[1].written_off == Decimal("23983.57")
+    assert ways_to_leave(asset, today=date(2031, 1, 1))[0].given_up == 0
+    assert ways_to_leave(asset, today=date(2020, 1, 1)) == []
+    page = said(as_("second").get(f"/finance/assets/{asset.pk}/retire/"))
+    assert "Written off before" in page and "Given up then" in page and "2,000.00 EUR" in page
+
+
 def test_a_cost_is_booked_when_a_second_person_agrees(as_):
     as_("root").post("/finance/costs/", ENERGY)
     cost = PoolCost.objects.get()
     assert not LedgerEntry.objects.exists()
     page = said(as_("second").post(f"/finance/costs/{cost.pk}/approve/", follow=True))
     assert "booked" in page
-    assert LedgerEntry.objects.get().period.name == "2126-01"
+    assert LedgerEntry.objects.get().period.name == AHEAD
     assert "No month is closed yet." in page
 
 
@@ -124,6 +146,8 @@ def test_a_cost_is_booked_when_a_second_person_agrees(as_):
         ("assets", {**CARDS, "months": "12", "since": "2126-02-30"}, "since"),
         ("costs", {**ENERGY, "amount": "0"}, "amount"),
         ("costs", {**ENERGY, "month": "2126-00"}, "month"),
+        ("costs", {**ENERGY, "month": "2126-01"}, "month"),
+        ("terms", {**TERMS, "from_month": "2126-01"}, "from_month"),
         ("costs", {**ENERGY, "kind": "rent"}, "kind"),
     ],
 )

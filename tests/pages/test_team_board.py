@@ -103,7 +103,7 @@ def test_the_lead_sees_what_idles_with_its_evidence_and_stops_it(
     assert "mailto:alice@example.org" in page
     assert page.count("Stop job") == 1
     assert "busy" not in page
-    assert "2 own, 1 free" in page and "What runs is added by whole hours" in page
+    assert "2 own, 1 free" in page and "added by whole hours" in page
     assert "Lasts: about" in page
     sleepy = Job.objects.get(name="sleepy")
     assert client.post(f"/jobs/{sleepy.pk}/cancel/", {"reason": "idle"}).status_code == 302

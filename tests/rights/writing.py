@@ -35,8 +35,9 @@ from tests.rights.scene import Scene, Side
 
 _SOON, _LATER = (f"{date.today() + timedelta(days=days)}T00:00:00Z" for days in (20, 30))
 _PERIOD = {"valid_from": _SOON, "valid_until": _LATER}
+_AHEAD = f"{date.today().year + 1}-01"
 _ASSET = {"pool": "{pool}", "name": "x", "paid": "5", "since": "2126-01-01", "months": 3}
-_COST = {"pool": "{pool}", "month": "2126-01", "kind": "staff", "amount": "5", "note": "x"}
+_COST = {"pool": "{pool}", "month": _AHEAD, "kind": "staff", "amount": "5", "note": "x"}
 _JOB = {"name": "x", "project": "{path}", "script": "true"}
 _WISH = {"owner": "{team}", "kind": "guaranteed", "amount": 1, "pool": "{pool}",
          "justification": "We need it now."}  # fmt: skip
@@ -232,7 +233,7 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
     books.approve_spending(actor=root, row=leaving)
     retire_asset(actor=second, asset=leaving, on=date(2126, 2, 1), reason="x")
     cost = books.propose_cost(
-        actor=second, pool=pool, month="2126-01", kind="staff", amount=Decimal(5), note="x"
+        actor=second, pool=pool, month=_AHEAD, kind="staff", amount=Decimal(5), note="x"
     )
     now = timezone.now()
     begin, end = now + timedelta(days=50), now + timedelta(days=51)

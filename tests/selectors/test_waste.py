@@ -11,7 +11,7 @@ from portal.pages.using.waste import Part, _print
 from scheduler.models import DeviceHour, DeviceSample
 from scheduler.models.telemetry import UNKNOWN_USE
 from scheduler.selectors.books.catalogue import report_named
-from scheduler.selectors.books.slugs.wasted.use import _unread_remarks
+from scheduler.selectors.books.slugs.wasted.use import _months_words, _unread_remarks
 from scheduler.selectors.machines.measured import measured_means
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.telemetry import ingest_samples, prune_telemetry
@@ -196,7 +196,8 @@ def test_idle_time_of_what_was_charged_nothing_yet_has_no_price_and_no_false_zer
     read_every_minute(attempt, [0] * 60)
     (row,), sheet = opened(alice, "use-and-waste", now_s=int(at(1800).timestamp()))
     assert (row["idle_gpu_seconds"], row["amount"], row["idle_amount"]) == (1800, 0, None)
-    assert "not priced before its hour is over" in sheet.remarks[-1]
+    assert sheet.remarks[-1].startswith("November 2026 is not closed. ")
+    assert "Until then it has no amount." in sheet.remarks[-1]
     assert all(check.holds for check in sheet.checks), sheet.checks
     part = Part("", "", at(0).date(), at(0).date(), dict(sheet.totals), unpriced={"idle_amount"})
     _print(report_named("use-and-waste"), [part], "EUR")
@@ -206,7 +207,7 @@ def test_idle_time_of_what_was_charged_nothing_yet_has_no_price_and_no_false_zer
     accrue_usage(now=at(3601))
     (row,), sheet = opened(alice, "use-and-waste", now_s=int(at(3601).timestamp()))
     assert row["idle_amount"] > Decimal("3.59")
-    assert not any("not priced" in remark for remark in sheet.remarks)
+    assert not any("has no amount" in remark for remark in sheet.remarks)
     assert part.figure("idle_amount") is None
     part.sums["idle_amount"] = row["idle_amount"]
     assert part.figure("idle_amount") == row["idle_amount"]
@@ -228,3 +229,16 @@ def test_what_nobody_measured_is_told_where_it_is_no_trifle(unread, told):
     found = _unread_remarks({"held_gpu_seconds": 100, "unread_gpu_seconds": unread})
     assert len(found) == len(told) and all(word in found[0] for word in told)
     assert _unread_remarks({"held_gpu_seconds": 0, "unread_gpu_seconds": 0}) == ()
+
+
+@pytest.mark.parametrize(
+    ("months", "said"),
+    [
+        (["2026-11"], "November 2026"),
+        (["2026-10", "2026-11"], "October and November 2026"),
+        (["2026-12", "2027-01"], "December 2026 and January 2027"),
+        (["2026-09", "2026-10", "2026-11"], "September 2026 to November 2026"),
+    ],
+)
+def test_months_that_are_not_closed_are_said_in_words(months, said):
+    assert _months_words(months) == said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -244,8 +244,9 @@ def test_the_last_days_there_are_stop_no_close_and_no_page(root, yard, client):
     Asset.objects.filter(pk=asset.pk).update(since=date(9990, 1, 1))
     books.retire_asset(actor=root, asset=asset, on=date(9999, 12, 31), reason="never")
     books.propose_cost(
-        actor=root, pool=yard.pool, month="9998-12", kind="energy", amount=Decimal(1), note="late"
-    )
+        actor=root, pool=yard.pool, month="9998-12", kind="energy", amount=Decimal(1), note="late",
+        now=datetime(9994, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
     assert close(root).control == 1080
     client.force_login(root)
     for page in ("", "periods/", "costs/"):
@@ -253,7 +254,7 @@ def test_the_last_days_there_are_stop_no_close_and_no_page(root, yard, client):
 
 
 BAD_COSTS: dict[str, list[object]] = {
-    "month": ["2026-13", "November", "2026-10"],
+    "month": ["2026-13", "November", "2026-10", "2126-01"],
     "kind": ["", "coffee"],
     "amount": [Decimal(0), Decimal("NaN"), Decimal("1e-16"), Decimal("1e13")],
     "note": ["", "  "],

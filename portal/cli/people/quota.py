@@ -78,6 +78,8 @@ def _budget_cells(one: dict[str, Any]) -> list[object]:
             f"{Decimal(one[name]):,.2f} {one['currency']}" for name in names
         )
     is_over = bool(Decimal(one[names[-1]]))
+    used = one["used_s"] if one["amount"] is None else Decimal(one["used"])
+    share = f"{one['used_percent']} %" if one["used_percent"] or not used else "under 1 %"
     if one["commits_at"] == "submit":
         committed += f" ({waiting} waits)"
     return [
@@ -86,7 +88,7 @@ def _budget_cells(one: dict[str, Any]) -> list[object]:
         limit,
         committed,
         spent,
-        f"{one['used_percent']} %, {over} over" if is_over else f"{one['used_percent']} %",
+        f"{share}, {over} over" if is_over else share,
         one["out_on"] or "-",
         one["enforcement"].replace("_", " "),
     ]

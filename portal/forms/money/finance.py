@@ -144,7 +144,7 @@ class BudgetForm(forms.Form):
     gpu_hours = forms.IntegerField(
         label="GPU-hours", required=False, widget=forms.TextInput(attrs={"inputmode": "numeric"})
     )
-    amount = money_field("or money", required=False)
+    amount = money_field("Money instead of GPU-hours", required=False)
     enforcement = forms.ChoiceField(
         label="What it does", choices=Enforcement.choices, initial=Enforcement.RESERVE
     )
@@ -161,7 +161,9 @@ class BudgetForm(forms.Form):
     action = forms.ChoiceField(
         label="An alert", choices=AlertAction.choices, initial=AlertAction.NOTIFY
     )
-    action_at = forms.ChoiceField(label="at", choices=Threshold.choices, initial=Threshold.ALL)
+    action_at = forms.ChoiceField(
+        label="Alert at", choices=Threshold.choices, initial=Threshold.ALL
+    )
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def clean_commits_at(self) -> str:

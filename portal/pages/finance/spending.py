@@ -153,7 +153,8 @@ def _show_assets(
 
 
 def _show_retire(request: HttpRequest, asset: Asset, form: RetireForm, status: int) -> HttpResponse:
-    context = _shown(request, asset=asset, form=form)
+    ways = select.ways_to_leave(asset, today=timezone.now().date())
+    context = _shown(request, asset=asset, form=form, ways=ways)
     return render(request, "finance/asset_retire.html", context, status=status)
 
 

@@ -14,7 +14,8 @@ from portal.forms.money.costs import TermsForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.pages.listing.leaves import leaf_of
-from scheduler.selectors.books.terms import desk_of_terms, get_visible_terms
+from scheduler.models import PoolTerms
+from scheduler.selectors.books.terms import FIRST_MONTH, desk_of_terms, get_visible_terms
 from scheduler.selectors.cluster import get_visible_pool, visible_pools
 from scheduler.services import books
 
@@ -33,7 +34,7 @@ def terms_list(request: HttpRequest) -> HttpResponseBase:
         pool = get_visible_pool(viewer, changes.pop("pool"))
         row = books.propose_terms(actor=viewer, pool=pool, **changes)
         if row.decided_at:
-            return f"They hold from {row.from_month} on: nobody else keeps the books."
+            return f"They hold from {_from_words(row)} on: nobody else keeps the books."
         return "The terms are proposed; another person has to approve them."
 
     desk_of_terms(viewer)
@@ -51,11 +52,16 @@ def terms_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     def done() -> str:
         if act == "approve":
             books.approve_terms(actor=viewer, terms=terms)
-            return f"The terms hold from {terms.from_month} on."
+            return f"The terms hold from {_from_words(terms)} on."
         books.decline_terms(actor=viewer, terms=terms)
         return "The terms are declined; nothing changes."
 
     return decide(request, done, _show, "finance:terms")
+
+
+def _from_words(row: PoolTerms) -> str:
+    """Its month; before any was closed all of them are meant."""
+    return "the first month" if row.from_month == FIRST_MONTH else row.from_month
 
 
 def _form(viewer: User, data: Any = None) -> TermsForm:
@@ -69,6 +75,7 @@ def _show(
     desk = desk_of_terms(viewer)
     context = {
         "month": desk.month,
+        "begins": desk.begins,
         "waiting": leaf_of(request, desk.waiting, "waiting"),
         "holding": leaf_of(request, desk.holding, "page"),
         "decided": leaf_of(request, desk.decided, "history"),

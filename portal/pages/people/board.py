@@ -25,13 +25,16 @@ WIDTH, HEIGHT = 600, 120
 # What lies farther back or ahead is not drawn.
 _FARTHEST = timedelta(days=400)
 _S_PER_HOUR = 3600
+# A line that is shorter lies under that of now.
+_SEEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """A burn-down as lines in a box of WIDTH x HEIGHT, and its figures in hours or money.
 
-    `over`: in words, what is used beyond the limit; empty for nothing.
+    `ahead` is empty where nothing is left to draw. `over`: in words, what is used beyond the limit;
+    empty for nothing.
     """
 
     of: BurnDown
@@ -109,7 +112,7 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
         begin=begin,
         end=end,
         past=_line(past),
-        ahead=_line([past[-1], to]),
+        ahead=_line([past[-1], to]) if left > 0 and to[0] - past[-1][0] >= _SEEN else "",
         now_x=f"{x(now):.1f}",
         limit=_amount(one, budget.limit),
         left=_amount(one, max(0, left)),

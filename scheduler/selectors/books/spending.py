@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -13,9 +14,14 @@ from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import User
 from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can
+from scheduler.ledger.costs.assets import Plan
 from scheduler.ledger.costs.recovery import Recovery
-from scheduler.ledger.exact import total
+from scheduler.ledger.currencies import exponent_of, from_minor
+from scheduler.ledger.exact import EXACT, half_even, total
+from scheduler.ledger.periods import Month
 from scheduler.models import Asset, Period, PeriodClose, Pool, PoolCost
+
+_MONTHS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,37 @@ def get_visible_asset(viewer: User, pk: int) -> Asset:
     if found is None or not can(viewer, "read_books", None):
         raise NotFound("There is no such asset.")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What an asset has written off before a day, and what is given up if it leaves on it."""
+
+    on: date
+    written_off: Decimal
+    given_up: Decimal
+
+
+def plan_of(asset: Asset) -> Plan:
+    """An asset as it is written off."""
+    return Plan(asset.cost, asset.residual, asset.since, asset.months, asset.retired_on)
+
+
+def ways_to_leave(asset: Asset, *, today: date) -> list[Leaving]:
+    """If it left today, or with one of the next months; not before it is in use. Both figures add
+    up to what is written off of it in all."""
+    month, days = Month(today.year, today.month), [today]
+    for _ in range(_MONTHS_SHOWN):
+        month = month.following
+        days.append(date(month.year, month.month, 1))
+    return [_leaving(asset, on) for on in days if on >= asset.since]
+
+
+def _leaving(asset: Asset, on: date) -> Leaving:
+    plan = replace(plan_of(asset), until=on)
+    units = half_even(plan.given_up_by(on), exponent_of(asset.currency))
+    given_up = from_minor(units, asset.currency)
+    return Leaving(on, EXACT.subtract(plan.value, given_up), given_up)
 
 
 def get_visible_cost(viewer: User, pk: int) -> PoolCost:

@@ -13,10 +13,13 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler.ledger.periods import Month
 from scheduler.ledger.shares import IdlePolicy
-from scheduler.models import Pool, PoolTerms, Recovery, TermsDecision
+from scheduler.models import DeviceSegment, Pool, PoolTerms, Recovery, TermsDecision
 from scheduler.models.money.terms import PoliciesInWords, Unreachable
 
 FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery", "unreachable")
+
+# What terms hold from that were to hold from the first open month before any was closed.
+FIRST_MONTH = "1970-01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +71,36 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class TermsDesk:
-    """What holds now, what waits for a second person, and what was decided, the newest first."""
+    """What holds now, what waits for a second person, and what was decided, the newest first.
+
+    `begins`: the first month of the books, which rows without an earlier bound hold from.
+    """
 
     month: str
+    begins: str
     holding: Sequence[Holding]
     waiting: Sequence[Proposed]
     decided: Sequence[PoolTerms]
 
 
 def desk_of_terms(viewer: User, *, now: datetime | None = None) -> TermsDesk:
-    """Everything about terms; three queries. Raises Forbidden."""
+    """Everything about terms; four queries. Raises Forbidden."""
     rows = terms_so_far(viewer)
     month = Month.of(int((now or timezone.now()).timestamp()))
     known = terms_of(month)
     pools = Pool.objects.order_by("name").values_list("pk", "name")
     return TermsDesk(
         month=str(month),
+        begins=str(_begins(month)),
         holding=[Holding(name, known.get(pk, Terms()), pk not in known) for pk, name in pools],
         waiting=_waiting(rows),
         decided=[row for row in rows if row.decision != TermsDecision.PROPOSED],
     )
+
+
+def _begins(here: Month) -> Month:
+    first = DeviceSegment.objects.order_by("pk").values_list("start_s", flat=True).first()
+    return here if first is None else Month.of(first)
 
 
 def _waiting(rows: Sequence[PoolTerms]) -> list[Proposed]:

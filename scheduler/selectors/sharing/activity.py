@@ -45,12 +45,16 @@ MOST_SHOWN = 10
 
 @dataclass(slots=True)
 class Person:
-    """What somebody runs, waits for and used in the last four weeks."""
+    """What somebody runs, has waiting or held, and used in the last four weeks.
+
+    `waiting` and `held` are jobs, apart; `gpus` are those of what runs.
+    """
 
     name: str
     running: int = 0
     gpus: int = 0
     waiting: int = 0
+    held: int = 0
     used_gpu_s: int = 0
 
 
@@ -246,5 +250,7 @@ def _add_jobs(found: Jobs, username: str, shown: str, group: tuple[str, str, int
     if state in LIVE_JOB_STATES:
         person.running += count
         person.gpus += gpus
+    elif state == JobState.HELD:
+        person.held += count
     else:
         person.waiting += count

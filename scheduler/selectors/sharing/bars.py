@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from accounts.models import User
 from scheduler.models import Budget, Quota
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
-from scheduler.selectors.sharing.budgets import printed_of
+from scheduler.selectors.sharing.budgets import percent_of, printed_of
 from scheduler.selectors.sharing.limits import owner_path
 from scheduler.selectors.sharing.reckoning import figure_of, with_standings
 
@@ -52,7 +52,8 @@ class QuotaBar:
 @dataclass(frozen=True, slots=True)
 class BudgetBar:
     """Whole percents of a budget that are used, by what runs as well, and kept for what runs and
-    waits; `is_out`: none is left; `over`: by how much it is exceeded, in words."""
+    waits; `is_out`: none is left; in words: `over`, by how much it is exceeded, and `share`, how
+    much is used."""
 
     owner: str
     team: str
@@ -62,6 +63,7 @@ class BudgetBar:
     until: datetime
     is_out: bool
     over: str
+    share: str
 
 
 def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[QuotaBar]:
@@ -99,11 +101,12 @@ def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> S
             owner=owner_path(budget),
             team=owner_path(budget).partition("/")[0],
             limit=figure_of(budget, budget.limit),
-            spent=_percent(standing.used, budget.limit),
-            committed=_percent(standing.kept, budget.limit),
+            spent=percent_of(standing.used, budget.limit),
+            committed=percent_of(standing.kept, budget.limit),
             until=budget.valid_until,
             is_out=standing.used >= budget.limit,
             over=printed_of(budget, standing).over_words(standing),
+            share=printed_of(budget, standing).share_words(standing.used),
         )
         for budget, standing in with_standings(first, now=now)
     ]
@@ -117,7 +120,3 @@ def _of_teams(viewer: User, within: Scope) -> Q:
         return Q(account__team__in=within.teams) | Q(account__project__team__in=within.teams)
     teams = viewer.memberships.values("team")
     return Q(account__team__in=teams) | Q(account__project__team__in=teams)
-
-
-def _percent(part: int, whole: int) -> int:
-    return part * 100 // whole if whole else 100

@@ -33,6 +33,8 @@ from scheduler.states import hour_places, hours_words, is_endless
 
 _S_PER_HOUR = 3600
 _MUCH = 100
+# From ten times a limit on, how many times it is says more than a share of it.
+_MANY = 1000
 # Of more budgets in force than this the last ones are shown without a forecast: it adds up entries.
 MOST_FORESEEN = 20
 
@@ -58,9 +60,14 @@ class Printed:
         size = STEPS if self.budget.is_money else _S_PER_HOUR
         return rounded(Fraction(figure * 10**self.places, size))
 
-    def beyond(self, *figures: int) -> int:
-        """How far these figures together are beyond the limit, in units; 0 for not."""
-        return max(0, sum(map(self.units, figures)) - self.units(self.budget.limit))
+    def kept(self, standing: Standing) -> int:
+        """What is committed, in units: what it comes to with what is used, less that. While a job
+        runs the one becomes the other; rounded each for itself their sum would rise and fall."""
+        return self.units(standing.used + standing.kept) - self.units(standing.used)
+
+    def beyond(self, figure: int) -> int:
+        """How far a figure is beyond the limit, in units; 0 for not."""
+        return max(0, self.units(figure) - self.units(self.budget.limit))
 
     def text(self, units: int) -> str:
         """Units as people read them."""
@@ -71,7 +78,7 @@ class Printed:
 
         Over is what is used, as `% used` and alerts go by it; the worst case is said as such.
         """
-        over, worst = self.beyond(standing.used), self.beyond(standing.used, standing.kept)
+        over, worst = self.beyond(standing.used), self.beyond(standing.used + standing.kept)
         if not worst:
             return ""
         if worst == over:
@@ -79,6 +86,24 @@ class Printed:
         if not over:
             return f"{self.text(worst)} {self.unit} over with what is committed"
         return f"{self.text(over)} {self.unit} over, {self.text(worst)} with what is committed"
+
+    def share_words(self, used: int) -> str:
+        """`45 % used`, `under 1 % used`; beyond the limit by what is printed: `240 % used`, and
+        from ten times on `about 60 times its limit`."""
+        limit = self.budget.limit
+        if not limit or used < limit:
+            percent = percent_of(used, limit)
+            return "under 1 % used" if used and not percent else f"{percent} % used"
+        shown = self.units(limit)
+        percent = max(100, self.units(used) * 100 // shown) if shown else percent_of(used, limit)
+        if percent < _MANY:
+            return f"{percent} % used"
+        return f"about {rounded(Fraction(percent, 100)):,} times its limit"
+
+
+def percent_of(used: int, limit: int) -> int:
+    """Whole percents of a limit that are used, rounded down; may be more than 100."""
+    return used * 100 // limit if limit else 100
 
 
 def printed_of(budget: Budget, standing: Standing) -> Printed:
@@ -144,24 +169,35 @@ class BudgetView:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The same as people read them, and `over` in words: amounts with cents, hours with as many
-        decimals as `printed_of` says, and from a hundred on what is only expected without any."""
+        """The same as people read them, and `over` and `share` in words: amounts with cents, hours
+        with as many decimals as `printed_of` says, and from a hundred on what is only expected
+        without any."""
         figures, printed = self._figures, printed_of(self.budget, self.standing)
         if self.budget.is_money:
             found = {name: printed.text(printed.units(each)) for name, each in figures.items()}
         else:
             found = {name: hours_words(each, printed.places) for name, each in figures.items()}
         # What is expected at most is that and what is committed, as they stand beside it.
-        found["high"] = printed.text(sum(printed.units(figures[each]) for each in ("low", "kept")))
+        kept = printed.kept(self.standing)
+        for name, units in (
+            ("kept", kept),
+            ("waiting", min(kept, printed.units(figures["waiting"]))),
+        ):
+            if units:
+                found[name] = printed.text(units)
+        found["high"] = printed.text(printed.units(figures["low"]) + kept)
         for name in ("low", "high"):
             if (expected := self.amount(figures[name])) >= _MUCH:
                 found[name] = f"{expected:,.0f}"
-        return found | {"over": printed.over_words(self.standing)}
+        return found | {
+            "over": printed.over_words(self.standing),
+            "share": printed.share_words(self.standing.used),
+        }
 
     @property
     def used_percent(self) -> int:
         """Of the limit, rounded down; may be more than 100."""
-        return self.standing.used * 100 // self.budget.limit if self.budget.limit else 100
+        return percent_of(self.standing.used, self.budget.limit)
 
     @property
     def is_used_up(self) -> bool:

@@ -21,6 +21,8 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid
 
 OFFERED = tuple(IdlePolicy)
 MOST_REFUND_S = 86_400
+# Farther ahead nobody plans: it is a slip of the pen, and what it books comes up in no close.
+MOST_YEARS_AHEAD = 5
 _FIRST = Month(1970, 1)
 
 
@@ -41,7 +43,7 @@ def propose_terms(
     """
     require_bookkeeper(actor)
     now = _one_at_a_time(pool.pk, now)
-    month = _month(from_month)
+    month = _month(from_month, now)
     known = terms_of(month).get(pool.pk, Terms())
     figures = {name: changes.get(name, getattr(known, name)) for name in FIGURES}
     if unknown := sorted(set(changes) - set(FIGURES)):
@@ -118,14 +120,27 @@ def first_open() -> Month:
     return Month.parse(last).following if last else _FIRST
 
 
-def _month(text: str) -> Month:
-    earliest = first_open()
-    if not text:
-        return earliest
+def month_at_hand(text: str, *, field: str, now: datetime) -> Month:
+    """A month as it is written, not too far ahead. Raises Invalid of this field."""
     try:
         month = Month.parse(text)
     except ValueError as error:
-        raise Invalid(str(error), field="from_month") from None
+        raise Invalid(str(error), field=field) from None
+    last = Month(now.year + MOST_YEARS_AHEAD, now.month)
+    if month > last:
+        raise Invalid(
+            f"{month} is more than {MOST_YEARS_AHEAD} years ahead; check the year, or give a month "
+            f"up to {last}.",
+            field=field,
+        )
+    return month
+
+
+def _month(text: str, now: datetime) -> Month:
+    earliest = first_open()
+    if not text:
+        return earliest
+    month = month_at_hand(text, field="from_month", now=now)
     if month < earliest:
         raise Invalid(
             f"{month} is closed; terms hold from {earliest} on at the earliest.", field="from_month"

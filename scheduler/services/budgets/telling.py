@@ -14,7 +14,8 @@ from django.db import transaction
 from accounts.models import Role, User
 from accounts.permissions import people_who_can
 from scheduler.models import Budget, BudgetAlert, Threshold
-from scheduler.selectors.sharing.reckoning import figure_of
+from scheduler.selectors.sharing.budgets import printed_of
+from scheduler.selectors.sharing.reckoning import Standing, figure_of
 from scheduler.services.inbox.telling import News, tell
 from scheduler.states import NoticeKind, until_words
 
@@ -79,7 +80,7 @@ def _words(alert: BudgetAlert) -> tuple[str, str, str]:
     reached = alert.get_threshold_display()
     # One leap passes several of them; what is said is how far it went.
     if alert.threshold != Threshold.FORECAST and alert.used > budget.limit > 0:
-        reached = f"{alert.used * 100 // budget.limit} % used"
+        reached = printed_of(budget, Standing(alert.used, 0)).share_words(alert.used)
     used, limit = figure_of(budget, alert.used), figure_of(budget, budget.limit)
     text = (
         f"{used} of {limit} are used; the budget holds "

@@ -12,7 +12,7 @@ from django.db import transaction
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.ledger.closing import BookKey, Posting, Tallies, Tally
-from scheduler.ledger.costs.assets import Plan, day_of
+from scheduler.ledger.costs.assets import day_of
 from scheduler.ledger.costs.recovery import Recovery, to_recover
 from scheduler.ledger.entries import (
     GIVEN_UP,
@@ -30,16 +30,12 @@ from scheduler.ledger.rating import ChargeKind
 from scheduler.models import Asset, LedgerEntry, Period, TermsDecision
 from scheduler.models import Recovery as Mode
 from scheduler.selectors.books.chain import chained
+from scheduler.selectors.books.spending import plan_of
 from scheduler.selectors.books.terms import terms_of
 from scheduler.services.books.posting import period_named, require_bookkeeper
 from scheduler.services.errors import Conflict, Invalid
 
 CHARGING = ("showback", "chargeback")
-
-
-def plan_of(asset: Asset) -> Plan:
-    """An asset as it is written off."""
-    return Plan(asset.cost, asset.residual, asset.since, asset.months, asset.retired_on)
 
 
 def amortisation(month: Month, where: Posting) -> list[Entry]:

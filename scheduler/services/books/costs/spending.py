@@ -16,9 +16,9 @@ from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of, from_minor
 from scheduler.ledger.entries import EXPENSE, Entry, EntryKind, cost_account, posting
 from scheduler.ledger.exact import EXACT, half_even, plain
-from scheduler.ledger.periods import LAST_YEAR, Month
+from scheduler.ledger.periods import LAST_YEAR
 from scheduler.models import Asset, CostKind, Pool, PoolCost, TermsDecision
-from scheduler.services.books.policies import first_open
+from scheduler.services.books.policies import first_open, month_at_hand
 from scheduler.services.books.posting import post_entries, require_bookkeeper
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 
@@ -137,8 +137,8 @@ def propose_cost(
     note: str,
     now: datetime | None = None,
 ) -> PoolCost:
-    """Energy, staff or another cost of a pool in a month that is open. Raises Invalid, Conflict for
-    the same once more."""
+    """Energy, staff or another cost of a pool in a month that is open and not years ahead. Raises
+    Invalid, Conflict for the same once more."""
     require_bookkeeper(actor)
     if kind not in CostKind.values:
         raise Invalid(f"Use one of {', '.join(CostKind.values)}.", field="kind")
@@ -150,10 +150,8 @@ def propose_cost(
         raise Invalid("Use at most 15 decimals.", field="amount") from None
     if not note.strip():
         raise Invalid("Say what it is for.", field="note")
-    try:
-        at = Month.parse(month)
-    except ValueError as error:
-        raise Invalid(str(error), field="month") from None
+    now = now or timezone.now()
+    at = month_at_hand(month, field="month", now=now)
     if at < first_open():
         raise Invalid(f"{at} is closed; book it in an open month.", field="month")
     cost = PoolCost(
@@ -165,7 +163,7 @@ def propose_cost(
         note=note.strip()[:255],
     )
     after = {"amount": amount, "month": str(at), "kind": kind}
-    return _proposed(actor, cost, "share.propose_cost", after, now or timezone.now())
+    return _proposed(actor, cost, "share.propose_cost", after, now)
 
 
 def _proposed(actor: User, row: Row, action: str, after: dict[str, object], now: datetime) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 
@@ -81,8 +81,8 @@ _ADDS = (
 )
 _Totals = Mapping[str, int | Decimal]
 _NOT_PRICED = (
-    " Idle time of what runs is not priced before its hour is over, reserved time not before the "
-    "close: where nothing of it is, no amount stands for it."
+    " Idle time of what runs gets its price when its hour is over, reserved time with the close. "
+    "Until then it has no amount."
 )
 PLACES = {column.name: place for place, column in enumerate(_USE)}
 
@@ -200,15 +200,24 @@ def _open_remarks(span: Span, closed: frozenset[str], rows: list[Cells]) -> tupl
     left = [month for month in span.months if month not in closed]
     if not left:
         return ()
-    which = left[0] if len(left) == 1 else f"{left[0]} to {left[-1]}"
     are = "is" if len(left) == 1 else "are"
     names = ("idle_amount", "reserved_amount")
     has_empty = any(row[PLACES[name]] is None for row in rows for name in names)
     return (
-        f"{which} {are} not closed: what days cost there is what was charged so far, by whole "
-        "hours while a job runs. The close of a month prices it for good, and adds shares and what "
-        f"was reserved.{_NOT_PRICED if has_empty else ''}",
+        f"{_months_words(left)} {are} not closed. What a day cost there is what was charged so "
+        "far, by whole hours while a job runs. The close of a month sets its prices for good, and "
+        f"adds shares and what was reserved.{_NOT_PRICED if has_empty else ''}",
     )
+
+
+def _months_words(months: Sequence[str]) -> str:
+    """`November 2026`, `October and November 2026`, or `October 2026 to January 2027`."""
+    first, last = (date.fromisoformat(f"{months[place]}-01") for place in (0, -1))
+    if first == last:
+        return f"{first:%B %Y}"
+    if len(months) > 2 or first.year != last.year:
+        return f"{first:%B %Y} {'to' if len(months) > 2 else 'and'} {last:%B %Y}"
+    return f"{first:%B} and {last:%B %Y}"
 
 
 REPORTS = (
