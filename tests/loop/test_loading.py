@@ -5,8 +5,8 @@ import pytest
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import NODE_STATES, NONE
-from scheduler.loop.loading import Kept, load_snapshot
-from scheduler.models import Allocation, Attempt, Device
+from scheduler.loop.loading import Kept, load_snapshot, whole
+from scheduler.models import Allocation, Attempt, Device, Node
 from scheduler.services.nodes import create_pool, drain_node
 from scheduler.services.queues import pause_queue
 from scheduler.services.sharing.limits import set_quota
@@ -41,6 +41,30 @@ def test_everything_the_engine_needs_is_there(cluster, alice, project):
     assert snapshot.models[waiting.model[0]] == MODEL
     assert waiting.model[0] == snapshot.devices.model[0]
     assert loaded.wait_reasons == ("evaluating",)
+
+
+def test_a_pool_that_comes_while_it_is_read_is_read_with_all_it_has(
+    cluster, root, alice, project, monkeypatch
+):
+    """Between its first statement and the others; and what is wrong otherwise is still told."""
+    first, again = whole._load_lines, []
+
+    def lines():
+        found = first()
+        if not again:
+            again.append(create_pool(actor=root, name="late"))
+            Node.objects.filter(pk=cluster.node(2).pk).update(pool=again[0])
+        return found
+
+    monkeypatch.setattr(whole, "_load_lines", lines)
+    kept = Kept()
+    for _ in range(2):
+        snapshot = load_snapshot(NOON, kept=kept).snapshot
+        check_snapshot(snapshot)
+        assert [snapshot.pools[row] for row in snapshot.nodes.pool] == ["default", "late"]
+    monkeypatch.setattr(whole, "_load_lines", lambda: (first()[0], {}, {}, {}))
+    with pytest.raises(KeyError):
+        load_snapshot(NOON, kept=kept)
 
 
 def test_time_runs_from_the_real_start(cluster, alice, project):

@@ -131,6 +131,19 @@ def load_snapshot(
 ) -> Loaded:
     """Everything the engine needs to know about this moment; past use only with a half-life, what
     who runs asks for only if the policy `moves`. Who loads often gives what it `kept` last time.
+    """
+    kept = kept or Kept()
+    try:
+        return _load_once(now, half_life_s, also, kept, moves)
+    except KeyError:
+        # A pool with its nodes and quotas came, or went, between two of the statements.
+        return _load_once(now, half_life_s, also, kept, moves)
+
+
+def _load_once(
+    now: datetime, half_life_s: float | None, also: Sequence[Job], kept: Kept, moves: bool
+) -> Loaded:
+    """In this order, each a statement or two:
 
     1. Pools and queues, for names and pauses; nodes that are not retired, and their devices.
     2. Open allocations with their placements: what is held, and until when.
@@ -142,7 +155,7 @@ def load_snapshot(
     tables, pool_row, queue_row, lines = _load_lines()
     node_rows = load_nodes()
     node_row = {pk: row for row, pk in enumerate(node_rows["pk"])}
-    shares, holder = (kept := kept or Kept()).shares.load(node_row)
+    shares, holder = kept.shares.load(node_row)
     job_rows = kept.jobs.load(also)
     devices, models, parts = kept.devices.load(node_row, holder)
     claims, devices = with_claims(devices, node_row, now)
