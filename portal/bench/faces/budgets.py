@@ -95,8 +95,8 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:submit": _COMPOSER,
     "jobs:start": _COMPOSER,
     "jobs:options": _WHAT_HELPS,
-    # A cycle that may stop somebody reads who runs as well.
-    "jobs:change": Budget(_COMPOSER.ms, 10, _COMPOSER.kib),
+    # A cycle that may stop somebody reads who runs as well; and its price is asked for.
+    "jobs:change": Budget(_COMPOSER.ms, 11, _COMPOSER.kib),
     "jobs:quote": _COMPOSER,
     "jobs:detail": _JOB,
     "jobs:glance": _GLANCE,
