@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponseBase
@@ -26,6 +26,8 @@ from scheduler.states import shown_state
 
 MOST = 12
 MOST_ACTIONS_FIRST = 6
+# So many of the places that are only akin to a text keep their lines when many things carry it.
+LEAST_AKIN = 3
 MAX_TEXT = 200
 MOST_WORDS = 3
 # Shorter texts are in every sentence.
@@ -155,15 +157,19 @@ def search(request: HttpRequest) -> HttpResponseBase:
 
 
 def results_for(viewer: User, text: str) -> tuple[list[Result], bool]:
-    """Places first as far as they match, then things, best first; at most twelve, and whether more
+    """Places called so, then things, then places akin to it; at most twelve, and whether more
     were found."""
     verb, _, which = text.partition(" ")
     acts = list(_acts(viewer, verb.lower(), which.strip())) if which else []
-    places, most = list(_places(viewer, text)), MOST_ACTIONS_FIRST if text else 8
-    things = _things(viewer, which if acts else text)
-    reports = _reports(viewer, text)
-    found = [*acts, *places[:most], *_filter(text), *things, *reports, *_words(text)]
-    return found[:MOST], bool(text) and (len(places) > most or len(found) > MOST)
+    named, akin = _places(viewer, text)
+    most = MOST_ACTIONS_FIRST if text else 8
+    first = [*acts, *named[:most], *_filter(text)]
+    things = list(_things(viewer, which if acts else text))
+    last = [*akin[: max(0, most - len(named))], *_reports(viewer, text), *_words(text)]
+    room = max(0, MOST - len(first) - min(LEAST_AKIN, len(akin)))
+    found = [*first, *things[:room], *last][:MOST]
+    is_cut = len(named) + len(akin) > most or len(first) + len(things) + len(last) > len(found)
+    return found, bool(text) and is_cut
 
 
 def _acts(viewer: User, verb: str, which: str) -> Iterable[Result]:
@@ -208,18 +214,30 @@ def _words(text: str) -> Iterable[Result]:
         yield Result(code, url, "help", "help", sentence)
 
 
-def _places(viewer: User, text: str) -> Iterable[Result]:
+def _places(viewer: User, text: str) -> tuple[list[Result], list[Result]]:
+    """Those in whose title a word begins so, all without a text; and those that are only akin:
+    other names that begin so first, then what has it anywhere."""
     words = text.lower().split()
-    scored = []
-    for number, place in enumerate(PLACES):
+    ranked: dict[int, list[Result]] = {0: [], 1: [], 2: []}
+    for place in PLACES:
         title, other = place.title.lower(), place.words
-        if all(word in title or word in other for word in words):
-            begins = any(part.startswith(word) for word in words for part in title.split())
-            scored.append((not begins, number, place))
-    for _, _, place in sorted(scored, key=lambda each: each[:2]):
-        if not place.right or can(viewer, place.right, None):
-            url = reverse(place.route)
-            yield Result(place.title, url, place.glyph, "page", key=place.key)
+        if not all(word in title or word in other for word in words):
+            continue
+        if place.right and not can(viewer, place.right, None):
+            continue
+        if not words or _begin(words, title, any):
+            rank = 0
+        else:
+            rank = 1 if _begin(words, f"{title} {other}", all) else 2
+        url = reverse(place.route)
+        ranked[rank].append(Result(place.title, url, place.glyph, "page", key=place.key))
+    return ranked[0], [*ranked[1], *ranked[2]]
+
+
+def _begin(words: list[str], text: str, quantity: Callable[[Iterable[bool]], bool]) -> bool:
+    """Whether any, or all, of these words begin a word of a text."""
+    parts = text.split()
+    return quantity(any(part.startswith(word) for part in parts) for word in words)
 
 
 def _reports(viewer: User, text: str) -> Iterable[Result]:

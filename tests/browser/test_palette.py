@@ -80,6 +80,10 @@ def test_keys_go_places_until_they_are_off(job, visit):
     page.keyboard.press("Control+k")
     expect(page.locator("#palette")).to_be_visible()
     assert page.url.endswith("/settings/profile/")
+    # One press closes it, whatever has been typed.
+    page.keyboard.type("res")
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
     # Those of a log, too.
     page.goto(f"/jobs/{job['id']}/logs/")
     expect(page.locator("[data-says]")).to_contain_text("following")

@@ -208,3 +208,18 @@ def test_reports_are_found_by_who_reads_the_books(client, root, alice, yard):
     report = next(hit for hit in found if hit.kind == "report")
     assert report.url == reverse("finance:report", args=["capacity"])
     assert client.get(report.url).status_code == 200
+
+
+def test_a_thing_that_is_called_so_comes_before_places_that_are_only_akin(
+    client, alice, project, yard
+):
+    for number in range(6):
+        scenes.submit(alice, project, name=f"resnet-{number}")
+    client.force_login(alice)
+    found = hits(client, "res")
+    jobs = [number for number, (kind, _) in enumerate(found) if kind == "job"]
+    # What is called otherwise by a word that begins so, before what only has it within a word.
+    bookings, templates = found.index(("page", "Bookings")), found.index(("page", "Templates"))
+    assert jobs[0] == 0 and max(jobs) < bookings < templates
+    # A place called so is still the first.
+    assert hits(client, "temp")[0] == ("page", "Templates")
