@@ -143,6 +143,8 @@ def shoot_present(
                 color_scheme=theme,
                 viewport={"width": width, "height": 900},
             )
+            # Of a long page on a busy machine a picture takes longer than half a minute.
+            context.set_default_timeout(90_000)
             page = context.new_page()
             ending = f"{theme}-{width}"
 
