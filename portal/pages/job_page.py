@@ -17,6 +17,7 @@ from portal.reports.charts import device_charts, latest, mean_use, slowed_of
 from portal.reports.gpus.ranks import ranks_of
 from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
+from portal.templatetags.wording import end_word
 from scheduler.models import Attempt, Job
 from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.jobs import (
@@ -37,11 +38,8 @@ from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import JobCost, cost_of_attempts
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.states import (
-    END_RULES,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
-    MADE_TO_MOVE,
-    PAUSES,
     TIMES_OUT,
     WAITING_JOB_STATES,
     EndReason,
@@ -52,7 +50,6 @@ from scheduler.states import (
 )
 
 EVENTS_SHOWN = 8
-_END_WORDS = {**{reason: str(reason) for reason in MADE_TO_MOVE}, **dict.fromkeys(PAUSES, "paused")}
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre", "resized": "a-pre"}
 
 
@@ -211,8 +208,7 @@ def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:
     reason = attempt.end_reason
     word = attempt.state
     if reason:
-        rule = END_RULES[EndReason(reason)]
-        word = _END_WORDS.get(EndReason(reason), str(rule.final))
+        word = end_word(EndReason(reason))
     css = END_CLASSES.get(word, "" if reason else "a-run")
     began = attempt.started_at or attempt.assigned_at
     waited_from = earlier.ended_at if earlier else job.waits_since

@@ -6,7 +6,7 @@ A day is `25 Nov 2026`, a moment `25 Nov 2026, 14:32`, within today `14:32:08`; 
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from html import escape
 
 from django.utils import timezone
@@ -14,9 +14,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from portal.templatetags import measures
-from scheduler.states import day_words, is_endless
+from scheduler.states import day_words, is_endless, period_days
 
 MOMENT = "%-d %b %Y, %H:%M"
+# What begins at a moment is not within what ends there.
+_LEAST = timedelta(microseconds=1)
 
 
 def local(moment: datetime) -> datetime:
@@ -98,8 +100,24 @@ def utc_day(moment: object) -> SafeString:
         return _time_element(moment, "")
     if is_endless(moment, timezone.now()):
         return SafeString("no end")
-    where = "" if timezone.get_current_timezone_name() == "UTC" else " (UTC)"
-    return _time_element(moment, f"{day_words(moment.astimezone(UTC))}{where}")
+    return _time_element(moment, f"{day_words(moment.astimezone(UTC))}{_where()}")
+
+
+def _where() -> str:
+    """Said of days of UTC where the page is in another zone."""
+    return "" if timezone.get_current_timezone_name() == "UTC" else " (UTC)"
+
+
+def utc_days(begin: object, end: object) -> SafeString:
+    """`1 Nov – 31 Dec 2026`: the days of UTC that lie between two moments, the last one itself
+    included; `1 Nov 2026 – no end`, and of one day that day."""
+    if not isinstance(begin, datetime) or not isinstance(end, datetime):
+        return _time_element(None, "")
+    first, last = period_days(begin, end)
+    if is_endless(end, begin):
+        return format_html("{} – {}", _time_element(begin, first), last)
+    shown = _time_element(max(begin, end - _LEAST), f"{last}{_where()}")
+    return shown if first == last else format_html("{} – {}", _time_element(begin, first), shown)
 
 
 def until(moment: object) -> SafeString:
@@ -119,4 +137,4 @@ def day(whole: object) -> SafeString:
     return SafeString(f'<time datetime="{whole:%Y-%m-%d}">{day_words(whole)}</time>')
 
 
-TAGS = (ago, since, clock, absolute, at, utc_day, until)
+TAGS = (ago, since, clock, absolute, at, utc_day, utc_days, until)

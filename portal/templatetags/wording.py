@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from portal.templatetags.measures import duration
 from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS
 from scheduler.ledger.rating import ChargeKind
-from scheduler.states import ISOLATION_WORDS, Outcome, amount_words
+from scheduler.states import (
+    END_RULES,
+    ISOLATION_WORDS,
+    MADE_TO_MOVE,
+    PAUSES,
+    EndReason,
+    Outcome,
+    amount_words,
+    shown_state,
+)
 
 _RULES: Mapping[str, str] = {
     **{str(order): said for order, said in ORDER_WORDS.items()},
@@ -38,6 +47,12 @@ _CHANGED = {
     "placement": "where jobs go",
 }
 _OF_TEAMS = frozenset({"weight", "guaranteed", "maximum"})
+_SAID_ENDS = {
+    **{reason: str(reason) for reason in MADE_TO_MOVE},
+    **dict.fromkeys(PAUSES, "paused"),
+}
+# Of these the state says all there is.
+_PLAIN_ENDS = frozenset({EndReason.COMPLETED, EndReason.EXIT_CODE, EndReason.TIME_LIMIT})
 _HAPPENS = {"lose": "is lost", "drain": "is drained", "restore": "is back"}
 
 
@@ -50,6 +65,22 @@ def words(name: object) -> str:
 def action_words(action: str) -> str:
     """What was done, as the audit says it: `bulk_cancel.propose` → `bulk cancel: propose`."""
     return action.replace(".", ": ").replace("_", " ")
+
+
+def end_word(reason: EndReason) -> str:
+    """The state that an attempt ended in, as that of a job: `succeeded`, `timed out`, `paused`."""
+    return _SAID_ENDS.get(reason) or shown_state(END_RULES[reason].final, reason)
+
+
+def end_words(code: str) -> str:
+    """With the reason where that says more: `failed: out of memory`, `cancelled by user`."""
+    if code not in END_RULES:
+        return words(code)
+    reason, text = EndReason(code), words(code)
+    word = end_word(reason)
+    if reason in _PLAIN_ENDS:
+        return word
+    return text if word in text else f"{word}: {text}"
 
 
 def in_words(name: object, kind: str) -> str:

@@ -31,6 +31,7 @@ TIMES_OUT = frozenset(
 _ARRAY_NEVER = "Its dependency can never be met: it waited for {awaited}, and {found}."
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _ENDLESS = timedelta(days=50 * 365)
+_LEAST = timedelta(microseconds=1)
 _UNITS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 
@@ -204,16 +205,27 @@ def until_words(end: datetime, now: datetime) -> str:
     return "without end" if is_endless(end, now) else f"until {day_words(end)}"
 
 
-def period_words(begin: datetime, end: datetime) -> str:
-    """The days of a period, in UTC, as pages say them: `1 Nov 2026 – 1 Dec 2026`, and where its end
-    stands for none `1 Jan 2026 – no end`."""
-    last = "no end" if is_endless(end, begin) else day_words(end.astimezone(UTC))
-    return f"{day_words(begin.astimezone(UTC))} – {last}"
+def span_days(first: date, last: date) -> tuple[str, str]:
+    """The days at both ends of a span, each without what the other says: `23`, `29 Nov 2026`; for
+    one day the same twice."""
+    until = day_words(last)
+    if first == last or first.year != last.year:
+        return day_words(first), until
+    return f"{first:%-d}" if first.month == last.month else f"{first:%-d %b}", until
+
+
+def period_days(begin: datetime, end: datetime) -> tuple[str, str]:
+    """The first and the last day of a period, in UTC: it ends right before `end`. `no end` where
+    that stands for none."""
+    first, last = (at.astimezone(UTC).date() for at in (begin, max(begin, end - _LEAST)))
+    if is_endless(end, begin):
+        return day_words(first), "no end"
+    return span_days(first, last)
 
 
 def budget_words(whose: str, begin: datetime, end: datetime) -> str:
-    """Whose budget it is and of when, as the audit names it: `vision, 1 Jan 2026 – no end`."""
-    return f"{whose}, {period_words(begin, end)}"
+    """Whose budget it is and of when, as the audit names it: `vision, 1 Nov – 31 Dec 2026`."""
+    return f"{whose}, {' – '.join(dict.fromkeys(period_days(begin, end)))}"
 
 
 def raw_owner(label: str) -> str:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from accounts.errors import moment_words as refused_words
 from portal.templatetags import measures
 from scheduler.states import (
+    budget_words,
     dates_in_words,
     days_in_words,
     moment_words,
@@ -118,6 +119,27 @@ def test_an_end_in_a_hundred_years_is_none() -> None:
     assert rendered("{% until end %}|{% utc_day end %}", end=end) == "no end|no end"
     assert until_words(end, NOW) == "without end"
     assert until_words(NOW, NOW) == "until 20 Nov 2026"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "words"),
+    [
+        ("2026-11-01", "2027-01-01", "1 Nov – 31 Dec 2026"),
+        ("2026-11-01", "2026-12-01", "1 – 30 Nov 2026"),
+        ("2026-11-01", "2027-02-01", "1 Nov 2026 – 31 Jan 2027"),
+        ("2026-11-20", "2026-11-21", "20 Nov 2026"),
+        ("2026-11-20T18:00", "2026-11-22T00:00:01", "20 – 22 Nov 2026"),
+        ("2026-01-01", "2126-01-01", "1 Jan 2026 – no end"),
+        ("2026-01-01", "2026-01-01", "1 Jan 2026"),
+        ("2026-01-01", "9999-12-31T23:59:59.999999", "1 Jan 2026 – no end"),
+    ],
+)
+def test_a_period_names_its_last_day(begin, end, words) -> None:
+    span = {"begin": begin, "end": end}
+    moments = {name: datetime.fromisoformat(at).replace(tzinfo=UTC) for name, at in span.items()}
+    page = rendered("{% utc_days begin end %}", **moments)
+    assert re.sub("<[^>]+>", "", page) == words
+    assert budget_words("vision", **moments) == f"vision, {words}"
 
 
 def test_what_is_left_is_never_less_than_nothing() -> None:

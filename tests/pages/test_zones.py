@@ -266,6 +266,9 @@ def test_days_of_limits_are_those_of_utc_and_the_calendar_has_an_end() -> None:
         text = said(datetime(2026, 12, 1, tzinfo=UTC))
         assert ">1 Dec 2026 (UTC)</time>|" in text and ">30 Nov 2026, 19:00</time>|" in text
         assert ">30 Nov 2026, 19:00 EST</time>" in text
+        span = {"a": datetime(2026, 11, 1, tzinfo=UTC), "b": datetime(2026, 12, 1, tzinfo=UTC)}
+        days = engines["django"].from_string("{% utc_days a b %}").render(span)
+        assert ">1</time> – <time" in days and ">30 Nov 2026 (UTC)</time>" in days
     with timezone.override(zone_of({"zone": BERLIN})):
         assert "31 Dec 9999, 23:59" in said(datetime.max.replace(tzinfo=UTC))
     assert ">1 Dec 2026</time>|" in said(datetime(2026, 12, 1, tzinfo=UTC))

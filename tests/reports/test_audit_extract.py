@@ -67,11 +67,11 @@ def test_a_page_says_in_words_what_a_file_says_in_codes(client, root, written):
 
 def test_budgets_are_named_by_whose_they_are_in_older_events_too(client, root, team, project):
     old = {
-        f"team:{team.pk} 2026-01-01 - 2027-01-01": f"{team.slug}, 1 Jan 2026 – 1 Jan 2027",
+        f"team:{team.pk} 2026-01-01 - 2027-01-01": f"{team.slug}, 1 Jan – 31 Dec 2026",
         f"project:{project.pk} 2026-01-01 - 2126-01-01": f"{project.path}, 1 Jan 2026 – no end",
         "org 2026-01-01 - 2126-01-01": "the organisation, 1 Jan 2026 – no end",
         # A team that is gone; what is no day; a name of today.
-        "team:999999 2026-01-01 - 2026-02-01": "team:999999, 1 Jan 2026 – 1 Feb 2026",
+        "team:999999 2026-01-01 - 2026-02-01": "team:999999, 1 – 31 Jan 2026",
         "org 2026-13-01 - 2126-01-01": "org 2026-13-01 - 2126-01-01",
         "vision, 1 Jan 2026 – no end": "vision, 1 Jan 2026 – no end",
     }

@@ -10,7 +10,14 @@ import pytest
 
 from accounts.services import approve_rate, propose_rate
 from portal.reports.books.cells import amount_places, shown, two_places
-from portal.reports.books.opened import check_words, decimals_of, page_of, shown_rows
+from portal.reports.books.opened import (
+    ShownCell,
+    adds_up,
+    check_words,
+    decimals_of,
+    page_of,
+    shown_rows,
+)
 from scheduler.models import Attempt, Placement, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS, open_report
 from scheduler.selectors.books.frame import Ask, Bound, Check, Column, Form, Row, Sheet
@@ -191,14 +198,25 @@ def test_what_a_close_wrote_that_something_kept_is_in_no_report(root, yard):
         assert all(check.holds for check in sheet.checks), sheet.checks
 
 
-def test_what_is_over_says_so_by_its_sign_and_an_exit_code_in_words():
+def test_what_is_over_says_so_by_its_sign_and_an_end_is_a_state():
     over = Column("variance", "Over (+) or under cost", Form.AMOUNT)
     cells = (Decimal("418.44"), Decimal("-3"), Decimal(0), None)
     assert [shown(over, cell) for cell in cells] == ["+418.44", "−3.00", "0.00", "—"]
     assert shown(Column("cost", "Cost", Form.AMOUNT), Decimal(3)) == "3.00"
     ended = Column("end_reason", "Ended")
-    words = [shown(ended, str(reason)) for reason in (EndReason.EXIT_CODE, EndReason.TIME_LIMIT)]
-    assert words == ["program error", "time limit"]
+    words = {
+        EndReason.COMPLETED: "succeeded",
+        EndReason.EXIT_CODE: "failed",
+        EndReason.TIME_LIMIT: "timed out",
+        EndReason.MAX_COST_REACHED: "timed out: max cost reached",
+        EndReason.OUT_OF_MEMORY: "failed: out of memory",
+        EndReason.START_FAILED: "start failed",
+        EndReason.CANCELLED_BY_USER: "cancelled by user",
+        EndReason.PREEMPTED: "preempted",
+        EndReason.IDLE_PAUSED: "idle paused",
+    }
+    assert {reason: shown(ended, str(reason)) for reason in words} == words
+    assert shown(ended, "of_another_time") == "of another time"
 
 
 def test_small_amounts_of_a_column_add_up_as_they_stand_there():
@@ -213,3 +231,21 @@ def test_small_amounts_of_a_column_add_up_as_they_stand_there():
     assert two_places(Decimal("0.00000000123"), amount_places([Decimal("0.00000000123")])) == (
         "0.0000000012"
     )
+
+
+@pytest.mark.parametrize(
+    ("cells", "foot", "fits"),
+    [
+        (("1,858.6", "865.2"), "2,723.8", True),
+        (("858.6", "865.2"), "1,723.9", False),
+        (("+0.31", "−0.30", "—"), "+0.01", True),
+        (("—", "< 0.001"), "0.001", False),
+        (("7.21 %", "4.84 %"), "", True),
+    ],
+)
+def test_a_page_knows_whether_a_total_is_what_stands_above_it(cells, foot, fits):
+    column = Column("used", "Used", Form.AMOUNT, is_summed=True)
+    rows = [[ShownCell(column, text, "", "")] for text in cells]
+    assert adds_up(rows, [(column, foot, "")]) is fits
+    mean = replace(column, is_summed=False)
+    assert adds_up([[replace(row[0], column=mean)] for row in rows], [(mean, foot, "")])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from portal.pages.people.board import draw
 from scheduler.models import Budget, Notification
 from scheduler.money import STEPS
+from scheduler.selectors.books.overview import Burn
 from scheduler.selectors.sharing.bars import budget_bars
 from scheduler.selectors.sharing.board import team_board
 from scheduler.selectors.sharing.budgets import BudgetView, budget_views, printed_of
@@ -96,6 +97,12 @@ def test_the_worst_case_stays_while_a_job_turns_what_is_kept_into_what_is_used()
 def test_what_is_used_is_said_as_the_figures_beside_it_give_it(used, limit, said):
     used, limit = (int(Decimal(figure) * STEPS) for figure in (used, limit))
     assert view_of(limit, used, 0, is_money=True).texts["share"] == said
+
+
+def test_the_index_of_the_books_says_a_share_as_budgets_do():
+    kept = [Decimal(0), Decimal("0.01"), Decimal(39), Decimal(41), Decimal(3000)]
+    shares = [Burn("vision", Decimal(40), Decimal(0), each, "GPU-hours").share for each in kept]
+    assert shares == ["0 %", "under 1 %", "97 %", "102 %", "about 75 times"]
 
 
 @pytest.mark.django_db

@@ -171,7 +171,7 @@ def test_the_audit_says_whose_budget_it_is_and_of_when(root, team, project):
     remove_budget(actor=root, budget=budget)
     events = AuditEvent.objects.filter(subject_kind="budget").order_by("pk")
     assert list(events.values_list("action", "subject_label")) == [
-        ("budget.set", f"{team.slug}, 19 Nov 2026 – 10 Dec 2026"),
+        ("budget.set", f"{team.slug}, 19 Nov – 10 Dec 2026"),
         ("budget.set", f"{project.path}, 19 Nov 2026 – no end"),
         ("budget.set", "the organisation, 19 Nov 2026 – no end"),
         ("budget.remove", "the organisation, 19 Nov 2026 – no end"),

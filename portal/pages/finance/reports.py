@@ -20,6 +20,7 @@ from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.books.figures import report_pictures
 from portal.reports.books.opened import (
     PAGE_ROWS,
+    adds_up,
     check_words,
     decimals_of,
     foot_of,
@@ -155,10 +156,14 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
     rows, following = page_of(sheet, wish.after)
     columns, left_out, details = page_columns(found, sheet, is_all=wish.has_details)
     decimals = decimals_of(found, columns, rows, sheet.totals)
+    shown = list(shown_rows(found, columns, wish.ask, rows, decimals))
+    foot = foot_of(found, columns, sheet.totals, decimals) if sheet.totals else []
+    is_all = not (wish.after or following)
     return {
         "columns": [(column, _sort_of(found, wish.ask, column.name)) for column in columns],
-        "rows": list(shown_rows(found, columns, wish.ask, rows, decimals)),
-        "foot": foot_of(found, columns, sheet.totals, decimals) if sheet.totals else (),
+        "rows": shown,
+        "foot": foot,
+        "is_rounded": is_all and not adds_up(shown, foot),
         "left_out": left_out,
         "details": details,
         "has_details": wish.has_details,

@@ -20,6 +20,7 @@ from scheduler.selectors.books.papers import (
     require_statement,
 )
 from scheduler.services.books import disputing
+from scheduler.states import hour_places
 
 ACTS = ("send", "dispute", "answer", "settle")
 
@@ -70,6 +71,7 @@ def _show(request: HttpRequest, *, number: int, status: int = 200) -> HttpRespon
             (project, [(line, _trace(paper, project, line)) for line in project.lines])
             for project in paper.projects
         ],
+        "places": hour_places(line.gpu_seconds for each in paper.projects for line in each.lines),
         "checks": [(check.holds, check_words(check)) for check in paper.checks],
         "now": timezone.now(),
     }

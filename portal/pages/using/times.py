@@ -5,6 +5,8 @@ from __future__ import annotations
 from calendar import monthrange
 from datetime import date, timedelta
 
+from scheduler.states import span_days
+
 SPANS = {"day": "Day", "week": "Week", "month": "Month"}
 
 
@@ -22,13 +24,4 @@ def words_of(span: str, first: date, last: date) -> str:
     """`20 Nov 2026`, `23 – 29 Nov 2026`, `30 Nov – 6 Dec 2026`, `November 2026`."""
     if span == "month":
         return f"{first:%B %Y}"
-    until = f"{last.day} {last:%b %Y}"
-    if span == "day":
-        return until
-    if first.year != last.year:
-        return f"{first.day} {first:%b %Y} – {until}"
-    return (
-        f"{first.day} – {until}"
-        if first.month == last.month
-        else f"{first.day} {first:%b} – {until}"
-    )
+    return " – ".join(dict.fromkeys(span_days(first, last)))

@@ -13,13 +13,13 @@ from django.utils import timezone
 from portal.templatetags import measures
 from portal.templatetags.measures import price_text, shortest
 from portal.templatetags.moments import MOMENT
-from portal.templatetags.wording import action_words, words
+from portal.templatetags.wording import action_words, end_words, words
 from scheduler.ledger.rating import is_recovery
 from scheduler.selectors.books.frame import Cell, Column, Form
-from scheduler.states import EndReason, day_words, is_endless
+from scheduler.states import day_words, is_endless
 
 # Columns whose texts are the code's own words.
-_WORDS = frozenset({"bucket", "cause", "end_reason", "enforcement", "what"})
+_WORDS = frozenset({"bucket", "cause", "enforcement", "what"})
 _OVER_OR_UNDER = frozenset({"variance", "variance_amount", "variance_gpu_seconds"})
 # Amounts that were divided: no price that anybody set, whose digits all count.
 _MEANS = frozenset({"per_run"})
@@ -116,8 +116,8 @@ def short_text(name: str, text: str) -> str:
         return words(text)
     if name == "subject":
         return _things().get(text) or words(text)
-    if name == "end_reason" and text == EndReason.EXIT_CODE:
-        return "program error"
+    if name == "end_reason":
+        return end_words(text)
     return text.replace("_", " ") if name in _WORDS else text
 
 

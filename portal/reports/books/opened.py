@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from urllib.parse import urlencode
 
@@ -154,6 +154,23 @@ def foot_of(
         text = "" if cell is None else shown(column, cell, decimals.get(column.name))
         found.append((column, texts.get(column.name, text), exact_text(cell)))
     return found
+
+
+def adds_up(rows: Sequence[Sequence[ShownCell]], foot: Sequence[tuple[Column, str, str]]) -> bool:
+    """Whether each sum of a foot is what is printed above it, all rows being there."""
+    for place, (column, text, _) in enumerate(foot):
+        above = [_number(row[place].text) for row in rows]
+        if column.is_summed and text and sum(above) != _number(text):
+            return False
+    return True
+
+
+def _number(text: str) -> Decimal:
+    """Zero of what is no number, `—`, or none that is printed, `< 0.001`."""
+    try:
+        return Decimal(text.replace(",", "").replace("−", "-").removesuffix(" %"))
+    except InvalidOperation:
+        return Decimal(0)
 
 
 def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:

@@ -37,6 +37,7 @@ from scheduler.models.money.disputes import StatementStep
 from scheduler.money import from_steps
 from scheduler.selectors.books.desk import require_reader
 from scheduler.selectors.books.scope import Scope
+from scheduler.selectors.sharing.budgets import share_words
 from scheduler.selectors.sharing.limits import owner_path
 from scheduler.selectors.sharing.reckoning import Standing, with_standings
 
@@ -178,6 +179,11 @@ class Burn:
     def percent(self) -> int:
         """Used and kept of the limit; 100 where nothing is allowed."""
         return int((self.used + self.kept) * 100 / self.limit) if self.limit else 100
+
+    @property
+    def share(self) -> str:
+        """The same in the words of the budgets' own page: `45 %`, `under 1 %`, `about 60 times`."""
+        return share_words(self.percent, is_some=bool(self.used + self.kept))
 
 
 def movers(scope: Scope, months: Sequence[tuple[str, int, str]]) -> list[Mover]:

@@ -14,7 +14,7 @@ from accounts.models import Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
 from accounts.permissions import can
 from scheduler.ledger.currencies import from_minor
-from scheduler.ledger.exact import ZERO, gpu_hours, total
+from scheduler.ledger.exact import ZERO, total
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import is_recovery
 from scheduler.models import Pool, Statement, StatementEvent, StatementLine
@@ -34,7 +34,7 @@ class PaperLine:
     meter: str
     rate: str
     note: str
-    hours: Decimal
+    gpu_seconds: int
     unit_price: Decimal | None
     amount: Decimal
     billed: Decimal
@@ -178,7 +178,7 @@ def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperP
                 meter=part.entry.sku.rpartition(":")[2],
                 rate=str(part.entry.rate_id or ""),
                 note=part.entry.reason,
-                hours=gpu_hours(effect.gpu_seconds),
+                gpu_seconds=effect.gpu_seconds,
                 unit_price=part.entry.unit_price if part.entry.sku else None,
                 amount=effect.amount,
                 billed=from_minor(part.units, currency),

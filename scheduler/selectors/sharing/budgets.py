@@ -92,13 +92,17 @@ class Printed:
         from ten times on `about 60 times its limit`."""
         limit = self.budget.limit
         if not limit or used < limit:
-            percent = percent_of(used, limit)
-            return "under 1 % used" if used and not percent else f"{percent} % used"
+            return f"{share_words(percent_of(used, limit), is_some=bool(used))} used"
         shown = self.units(limit)
         percent = max(100, self.units(used) * 100 // shown) if shown else percent_of(used, limit)
-        if percent < _MANY:
-            return f"{percent} % used"
-        return f"about {rounded(Fraction(percent, 100)):,} times its limit"
+        return f"{share_words(percent)} {'used' if percent < _MANY else 'its limit'}"
+
+
+def share_words(percent: int, *, is_some: bool = True) -> str:
+    """`45 %`, `under 1 %` of what is something, and from ten times on `about 60 times`."""
+    if percent < _MANY:
+        return f"{percent} %" if percent or not is_some else "under 1 %"
+    return f"about {rounded(Fraction(percent, 100)):,} times"
 
 
 def percent_of(used: int, limit: int) -> int:
