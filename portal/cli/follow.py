@@ -296,5 +296,5 @@ def finish_set(one: dict[str, Any], *, as_json: bool, is_compact: bool = False) 
         print_json(one, is_compact=is_compact)
     else:
         counts = ", ".join(f"{count} {state}" for state, count in one["counts"].items() if count)
-        print_line(f"Set {one['id']} has ended: {counts}.")
+        print_line(f"Array {one['id']} has ended: {counts}.")
     raise typer.Exit({"succeeded": OK, "failed": USER_FAILURE}.get(one["state"], CANCELLED))

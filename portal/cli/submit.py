@@ -17,7 +17,7 @@ from portal.cli.exits import Failure
 from portal.cli.output import LogWriter, moment, money, price, print_json, print_line, say, span
 from portal.cli.session import AsJson
 
-_MOSTLY = "nine times of ten"
+_MOSTLY = "in 9 of 10 cases"
 
 
 @options.taking(options.What, options.Resources, options.When, options.How)

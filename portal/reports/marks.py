@@ -16,6 +16,7 @@ WORDS_AT_MOST = 4
 DRAWN_AT_MOST = 60
 # Words nearer to each other than this share of the chart lie over each other on a phone.
 _APART = 0.05
+_PLACED = "placed"
 _PREEMPTED = "preempted"
 
 
@@ -30,8 +31,7 @@ class Mark:
 
 def marks_of(attempt: Attempt, events: Iterable[JobEvent]) -> list[Mark]:
     """Placed, running, each checkpoint, asked to stop, over; the oldest first."""
-    # Its line stands at the edge, with that of "running" beside it: one of them has a word.
-    found = [Mark(attempt.assigned_at, "", f"Attempt {attempt.number} was placed")]
+    found = [Mark(attempt.assigned_at, _PLACED, f"Attempt {attempt.number} was placed")]
     if attempt.started_at:
         found.append(Mark(attempt.started_at, "running", "It ran"))
     for event in events:
@@ -71,11 +71,15 @@ def with_marks(
 def _with_room(marks: Sequence[Mark], apart: timedelta) -> list[Mark]:
     """Those whose words have room: an end and a stop before a checkpoint beside them."""
     points = [mark for mark in marks if mark.word == "checkpoint"]
-    turns = [mark for mark in marks if mark.word not in ("", "checkpoint")]
+    turns = [mark for mark in marks if mark.word != "checkpoint"]
     kept: list[Mark] = []
     for mark in (*reversed(turns), *(points if len(points) <= WORDS_AT_MOST else ())):
         if all(abs(mark.at - other.at) >= apart for other in kept):
             kept.append(mark)
+        elif mark.word == _PLACED:
+            # Most start at once: the word of the next line then names both.
+            after = kept.pop()
+            kept.append(replace(after, word=f"{_PLACED}, {after.word}"))
     return sorted(kept, key=lambda mark: mark.at)
 
 

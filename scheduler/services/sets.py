@@ -58,7 +58,7 @@ def cancel_set(
     if actor.pk != job_set.owner_id and (many := left.count()):
         refuse_alone(actor, many, now=now)
         if not said:
-            raise ReasonNeeded(f"Set {job_set.pk} is somebody else's")
+            raise ReasonNeeded(f"Array {job_set.pk} is somebody else's")
     end = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     with transaction.atomic():
         waiting = locked_waiting(Job.objects.filter(job_set=job_set))

@@ -257,4 +257,8 @@ def why_no_forecast(reason: WaitReason, facts: Mapping[str, object] = _NO_FACTS)
     )
     if reason is WaitReason.QUOTA_HARD and asks > limit:
         return "It asks for more than the limit and starts only once that is raised."
+    if facts.get("is_out_of_reach"):
+        return (
+            "It asks for more than may be shared or borrowed at all: ask for fewer, or for quota."
+        )
     return _NO_FORECAST.get(reason, "What it waits for has no end in sight.")

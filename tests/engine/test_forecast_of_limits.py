@@ -72,6 +72,21 @@ def test_what_no_end_makes_possible_is_not_told() -> None:
         assert all(found["start_p90_at"] is None for found in facts.values())
 
 
+def test_what_is_more_than_others_ever_lend_is_not_told() -> None:
+    """B keeps two of its four: of eight GPUs six are left for A, whoever ends."""
+    limits = [limit("a", guaranteed=2, maximum=8), limit("b", guaranteed=4, lend=2)]
+    for line in ("x 1122....", "x ........", "x 3......."):
+        cluster = draw(line, jobs=[job(5, "1x8")], ends={1: 300, 2: 1200, 3: 300})
+        owners = {1: "b", 2: "b", 3: "a", 5: "a"}
+        snapshot = shared_by(cluster, *TEAMS, owners=owners, limits=limits)
+        (wait,) = plan_cycle(snapshot).waits
+        assert wait.facts["start_p90_at"] is None
+        assert "may be shared or borrowed at all" in str(wait.facts["start_why"])
+    cluster = draw("x 11112222", jobs=[job(5, "1x6")], ends={1: 300, 2: 1200})
+    snapshot = shared_by(cluster, *TEAMS, owners=owners, limits=limits)
+    assert told(snapshot) == {5: [20, 20]}
+
+
 def test_what_waits_for_its_queue_as_well_is_not_told() -> None:
     jobs = [job(5, queue="night")]
     cluster = draw("x 1...", jobs=jobs, ends={1: 300}, paused=["night"])

@@ -59,9 +59,17 @@ def test_what_happened_stands_in_the_charts_and_below_them(client, alice, yard):
     layout = page.context["charts"][0].figure["layout"]
     assert len(layout["shapes"]) == 4
     # Two checkpoints at once have one word, which nobody could read twice.
-    assert [one["text"] for one in layout["annotations"]] == ["running", "checkpoint"]
+    assert [one["text"] for one in layout["annotations"]] == ["placed", "running", "checkpoint"]
     text = page.content.decode()
     assert "Checkpoint, step 200" in text and "4 marks" in text
+
+
+def test_a_start_right_after_its_placement_is_named_with_it(client, alice, yard):
+    kept = type(yard.attempt).objects.filter(pk=yard.attempt.pk)
+    kept.update(assigned_at=yard.attempt.started_at - timedelta(milliseconds=500))
+    client.force_login(alice)
+    layout = _page(client, yard).context["charts"][0].figure["layout"]
+    assert [one["text"] for one in layout["annotations"]] == ["placed, running"]
 
 
 def test_an_end_by_preemption_is_marked_as_one(client, alice, root, yard):

@@ -107,7 +107,7 @@ def test_an_array(client, root, alice, lead, project):
     client.force_login(lead)
     assert FIELD in text(client.get(reverse("sets:detail", args=[array.pk])))
     url = reverse("sets:cancel", args=[array.pk])
-    assert f"Cancel set {array.pk}: why?" in text(client.post(url))
+    assert f"Cancel array {array.pk}: why?" in text(client.post(url))
     assert "4 tasks are cancelled" in text(client.post(url, {"reason": WHY}, follow=True))
     client.force_login(alice)
     own = submit(alice, project, array="0-3").job_set

@@ -55,7 +55,7 @@ def test_the_page_of_a_set(client, alice, carol, yard, job_set):
     assert "<html" not in part.content.decode()
     task = job_set.tasks.get(array_index=7)
     assert (
-        f"set {job_set.pk}" in client.get(reverse("jobs:detail", args=[task.pk])).content.decode()
+        f"array {job_set.pk}" in client.get(reverse("jobs:detail", args=[task.pk])).content.decode()
     )
     client.force_login(carol)
     for name, send in (("detail", client.get), ("cancel", client.post), ("rerun", client.post)):

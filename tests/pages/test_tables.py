@@ -39,8 +39,9 @@ def test_columns_are_kept_and_the_address_goes_before(client, alice, yard):
 def test_the_foot_adds_the_filter_up(client, alice, yard):
     client.force_login(alice)
     page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
-    assert "2 jobs, filtered" in page and "1 GPU asked for by one queued, 1 by one held" in page
-    assert "held now" not in page
+    assert "2 jobs, filtered" in page
+    assert "1 GPU asked for by one queued job, 1 by one held job" in page
+    assert "taken now" not in page
 
 
 def test_the_foot_adds_up_what_is_held_now_and_what_waits_with_all_tasks_of_sets(
@@ -51,13 +52,13 @@ def test_the_foot_adds_up_what_is_held_now_and_what_waits_with_all_tasks_of_sets
     page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
     assert page.count("<tr id=") == 3
     assert "more than 1,000 jobs, filtered" in page
-    assert "5 GPUs asked for by those queued, 2,397 by those held" in page
+    assert "5 GPUs asked for by queued jobs, 2,397 by held jobs" in page
     # One runs on one GPU; those that have ended hold none.
     all_ = client.get(reverse("jobs:list"), {"q": ""}).content.decode()
-    assert "1 GPU held now, 5 asked for by those queued, 2,397 by those held; last checked" in all_
+    assert "1 GPU taken now, 5 asked for by queued jobs, 2,397 by held jobs; last checked" in all_
     over = client.get(reverse("jobs:list"), {"q": "state:finished"}).content.decode()
     assert "2 jobs, filtered" in over
-    assert "held now" not in over and "asked for by" not in over
+    assert "taken now" not in over and "asked for by" not in over
 
 
 def test_the_foot_counts_what_the_viewer_may_see(client, alice, carol, project, yard):
@@ -71,9 +72,9 @@ def test_of_a_long_line_a_part_is_added_up_and_the_foot_says_so(client, alice, y
     monkeypatch.setattr("scheduler.selectors.tables.totals.WAITING_AT_MOST", 0)
     client.force_login(alice)
     page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
-    assert "more than 1 GPU asked for by one queued, more than 1 by one held" in page
+    assert "more than 1 GPU asked for by one queued job, more than 1 by one held job" in page
     held = client.get(reverse("jobs:list"), {"q": "state:held"}).content.decode()
-    assert "more than 1 GPU asked for by one held" in held
+    assert "more than 1 GPU asked for by one held job" in held
 
 
 def test_marked_jobs_are_acted_on_one_by_one(client, alice, carol, project, yard):

@@ -186,7 +186,7 @@ def test_of_two_last_tasks_that_end_at_once_the_second_tells_of_the_array(
     other.join()
     assert tasks[0].job_set.tasks.filter(state=JobState.SUCCEEDED).count() == 1
     told = Notification.objects.get(key=f"set:{tasks[0].job_set_id}:over")
-    assert told.title.endswith("1 of 2 tasks well")
+    assert told.title.endswith("1 of 2 tasks succeeded")
 
 
 @pytest.mark.parametrize("act", ["submitted", "ended"])

@@ -145,7 +145,7 @@ def test_news_say_for_which_job_it_was_and_name_nobody(node, root, alice, projec
     titles = set(Notification.objects.values_list("title", flat=True))
     assert titles == {
         f"train was cancelled for array {many.job_set_id}",
-        f"Array {many.job_set_id} was cancelled for job {last.pk}: 0 of 2 tasks well",
+        f"Array {many.job_set_id} was cancelled for job {last.pk}: 0 of 2 tasks succeeded",
     }
     assert deliver(now=at(20)) == 2
     bodies = [json.loads(body) for _, _, body in receiver.got]

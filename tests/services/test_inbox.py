@@ -85,7 +85,7 @@ class TestJobs:
             end(task, cluster.node(1), code, 10 * number + 1)
         kinds = [kind for kind, _ in told(alice)]
         assert kinds == ["job_failed", "job_failed"]
-        assert told(alice)[1][1].endswith("1 of 3 tasks well")
+        assert told(alice)[1][1].endswith("1 of 3 tasks succeeded")
 
     def test_an_array_cancelled_by_its_owner_is_no_news(self, cluster, alice, project):
         job_set = submit(alice, project, array="0-9").job_set

@@ -228,7 +228,7 @@ def test_who_might_agree_is_told_once(array, alice, lead, operator, root, bob, c
     told = Notification.objects.filter(subject=f"bulk_cancel:{found.pk}")
     assert {one.person for one in told} == {alice, operator, root}
     assert told[0].title == (
-        f"Lead wants to cancel 101 jobs of set {array.pk}: a second person has to agree"
+        f"Lead wants to cancel 101 jobs of array {array.pk}: a second person has to agree"
     )
     assert told[0].path == f"/approvals/cancels/{found.pk}/"
 

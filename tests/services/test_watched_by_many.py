@@ -39,7 +39,8 @@ def test_that_its_owner_cancelled_an_array_is_told_as_of_a_job(array, alice, bob
         (bob, NoticeKind.JOB_CANCELLED),
         (finance, NoticeKind.JOB_CANCELLED),
     ]
-    assert {row.title for row in rows} == {f"Array {array.pk} was cancelled: 0 of 3 tasks well"}
+    title = f"Array {array.pk} was cancelled: 0 of 3 tasks succeeded"
+    assert {row.title for row in rows} == {title}
     assert "Alice" in rows[0].text and rows[1].text == ""
 
 
@@ -53,7 +54,7 @@ def test_the_task_whose_end_is_told_is_none_that_its_owner_cancelled(array, alic
     tell_of_ends([well, *others], now=at(2))
     titles = Notification.objects.order_by("pk").values_list("person__username", "title")
     assert list(titles) == [
-        (who, f"Array {array.pk} has ended: 1 of 3 tasks well") for who in ("alice", "bob")
+        (who, f"Array {array.pk} has ended: 1 of 3 tasks succeeded") for who in ("alice", "bob")
     ]
 
 

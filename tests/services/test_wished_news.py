@@ -115,7 +115,7 @@ def test_an_array_tells_once_and_each_task_only_where_that_is_asked(cluster, ali
     first, failed, over = told(alice)
     assert first == f"Array {numbers[0]}: a first task has started"
     assert failed.startswith(f"A task of array {numbers[0]} has failed: once")
-    assert over == f"Array {numbers[0]} has ended: 1 of 3 tasks well"
+    assert over == f"Array {numbers[0]} has ended: 1 of 3 tasks succeeded"
     for task in Job.objects.filter(job_set=each.job_set_id).order_by("pk"):
         run(cluster, task, 1, s=60 + task.pk)
     titles = told(alice)[3:]

@@ -54,7 +54,7 @@ def show_set(number: SetNumber, as_json: AsJson = False) -> None:
         print_json(one)
         return
     counts = ", ".join(f"{count} {state}" for state, count in one["counts"].items() if count)
-    print_line(f"Set {number} {one['name']!r}, tasks {one['range']}: {counts}.")
+    print_line(f"Array {number} {one['name']!r}, tasks {one['range']}: {counts}.")
     if one["done_at"]:
         print_line(f"Likely done at about {moment(one['done_at'])}.")
     else:
@@ -82,7 +82,7 @@ def cancel_set(
     if "outcome" in done:
         say_cancel(done)
         return
-    print_line(f"Set {number}: {done['tasks']} tasks are cancelled or asked to stop.")
+    print_line(f"Array {number}: {done['tasks']} tasks are cancelled or asked to stop.")
 
 
 @app.command("rerun")
@@ -93,4 +93,4 @@ def rerun_set(number: SetNumber, as_json: AsJson = False) -> None:
     if as_json:
         print_json(made)
         return
-    print_line(f"Set {made['id']} runs {made['size']} failed tasks of set {number} again.")
+    print_line(f"Array {made['id']} runs {made['size']} failed tasks of array {number} again.")

@@ -41,6 +41,7 @@ OFFERED = 6
 NOTHING = "–"
 CLOSED = "not for your role"
 PARAMETERS = ("id", "rows")
+_LONG = ("script", "command", "env")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +151,14 @@ def _percent(use: float | None) -> str:
 
 
 def _specs(viewer: User, jobs: list[Job]) -> Iterator[Line]:
-    """Every field that any of the specs says, in their order; in the others with its default."""
+    """Every field that any of the specs says, what runs last; in the others with its default."""
     specs = [shown_spec(viewer, job) if may_read_inside(viewer, job) else None for job in jobs]
     said = {field for spec in specs if spec for field in spec.readable()}
     flat = [dict(_flat(spec.readable(also=said))) if spec else None for spec in specs]
     labels = labels_of(JobForm)
-    names = dict.fromkeys(name for each in flat if each for name in each)
+    said_by_any = dict.fromkeys(name for each in flat if each for name in each)
+    # What is long stands below what is read at a glance.
+    names = sorted(said_by_any, key=lambda name: name.partition(".")[0] in _LONG)
     for name in names:
         if name not in ("apiVersion", "kind"):
             values = (CLOSED if each is None else each.get(name, NOTHING) for each in flat)

@@ -85,13 +85,13 @@ def set_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
     def act() -> str:
         tasks = cancel_set(actor=viewer, job_set=job_set, reason=reason_in(request))
         if not tasks:
-            return f"All tasks of set {pk} had ended before."
-        return f"Set {pk}: {tasks} tasks are cancelled or have time to save their work."
+            return f"All tasks of array {pk} had ended before."
+        return f"Array {pk}: {tasks} tasks are cancelled or have time to save their work."
 
     def propose(reason: str) -> BulkCancel:
         return propose_to_cancel_set(actor=viewer, job_set=job_set, reason=reason)
 
-    return done_or_proposed(request, act, propose, "sets:detail", pk, verb=f"Cancel set {pk}")
+    return done_or_proposed(request, act, propose, "sets:detail", pk, verb=f"Cancel array {pk}")
 
 
 @page("POST")
@@ -107,7 +107,7 @@ def set_rerun(request: HttpRequest, pk: int) -> HttpResponseBase:
         except SpecInvalid as refused:
             raise Conflict(f"It cannot be submitted again as it was. {refused}") from None
         made.append(again.pk)
-        return f"Set {again.pk} runs the {again.size} failed tasks of set {pk} again."
+        return f"Array {again.pk} runs the {again.size} failed tasks of array {pk} again."
 
     answer = said_and_back(request, act, "sets:detail", pk)
     return redirect("sets:detail", made[0]) if made else answer

@@ -77,7 +77,11 @@ def blocking_facts(decision: Decision, policy: Policy, job: int) -> Blocking | N
     )
     case = Case(decision.board, request, class_row, ints([row]), heads, gate=decision.gate)
     asked = [check for check in CHECKS if not check.by_account or _has_account(decision, row)]
-    checks = tuple(_result(check, case, wait.facts) for check in asked) if wait else ()
+    checks = (
+        tuple(_result(one, case, wait.facts) for one in asked if not one.is_moot(case))
+        if wait
+        else ()
+    )
     holders, others = _holders(decision, request)
     return Blocking(wait, checks, holders, others)
 

@@ -51,11 +51,13 @@ def measure_limit(case: Case) -> tuple[str, str]:
     return _measured(find_over_limit(case))
 
 
+def is_over_limit(case: Case) -> bool:
+    """Nobody looks at what it would borrow while it is over a limit."""
+    return find_over_limit(case) is not None
+
+
 def measure_borrowing(case: Case) -> tuple[str, str]:
-    """What it adds to what the account has borrowed, where that is too much; nobody looks at that
-    while it is over a limit."""
-    if find_over_limit(case) is not None:
-        return "GPUs to share or borrow", "not looked at: the quota comes first"
+    """What it adds to what the account has borrowed, where that is too much."""
     return _measured(find_over_borrowing(case))
 
 

@@ -59,13 +59,14 @@ class Check:
     What a check finds holds by itself, whatever those before it say, since a person is shown all
     that fail. `measure`: what is needed and what is there, in words, asked only for one job;
     without it that is left to the sentence. `passes`: the same where it passes and measures
-    nothing.
+    nothing. `is_moot`: it is not asked now, and so neither passes nor fails.
     """
 
     reason: WaitReason
     find: Callable[[Case], Finding | Sequence[Finding] | None]
     measure: Callable[[Case], tuple[str, str]] = lambda _case: ("", "")
     passes: tuple[str, str] = ("", "")
+    is_moot: Callable[[Case], bool] = lambda _case: False
     rules_out: bool = False
     by_account: bool = False
     by_queue: bool = False

@@ -30,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
         accounts.find_over_borrowing,
         accounts.measure_borrowing,
         ("GPUs to share or borrow", "enough"),
+        is_moot=accounts.is_over_limit,
         by_account=True,
     ),
     Check(

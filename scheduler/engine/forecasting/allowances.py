@@ -12,6 +12,7 @@ from scheduler.engine.board.licences import Licences
 from scheduler.engine.sharing.holdings import Scope
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.sharing.tree import Tree, held_milli
+from scheduler.engine.sharing.within import is_out_of_reach
 from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Floats, Ints, Request, floats, ints
 
 # When how much of a limit comes free, the first now: less than nothing of one that is exceeded.
@@ -156,6 +157,8 @@ class Allowances:
     def _of_limits(self, request: Request, account: int, milli: int) -> Terms:
         """As `Cohorts.shortage` asks them; that all is used which is there is left to the nodes."""
         way, concerned = self._gate.tree.way_up(account), self._gate.concerned(request)
+        if is_out_of_reach(concerned, account, milli):
+            return NEVER
         found: list[tuple[tuple[int, int], ...]] = []
         for scope, cohorts in concerned:
             for row in way:

@@ -112,6 +112,15 @@ class Cohorts:
             need = self._passed_on(row, need)
         return None
 
+    def is_in_reach(self, account: int, milli: int) -> bool:
+        """Whether so much could be had by the account if nobody held anything; limits apart."""
+        need = milli
+        for row in self.tree.way_up(account):
+            if need <= self.own[row]:
+                return True
+            need -= min(need, self.keeps[row])
+        return False
+
     def guarantor(self, account: int, milli: int) -> int:
         """Within whose guarantee so much more lies: the account, one above it, or -1 for nobody's.
 

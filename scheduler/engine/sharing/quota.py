@@ -22,7 +22,7 @@ from scheduler.engine.sharing.holdings import (
 from scheduler.engine.sharing.purse import Bounds, Purse, bounds_of
 from scheduler.engine.sharing.rulers import find_rulers
 from scheduler.engine.sharing.tree import Tree
-from scheduler.engine.sharing.within import Limit, shortage_within
+from scheduler.engine.sharing.within import Limit, is_out_of_reach, shortage_within
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -171,6 +171,8 @@ class Gate:
             barrier = self._barrier(request, account, milli)
             if barrier is not None and not isinstance(barrier, Refusal):
                 barrier = self._over_limit(*barrier, account, milli)
+                if is_out_of_reach(self.concerned(request), account, milli):
+                    barrier = Refusal(barrier.reason, {**barrier.facts, "is_out_of_reach": True})
             self._answers[asked] = barrier
         return self._answers[asked]
 

@@ -36,6 +36,18 @@ def shortage_within(
     return None if is_own else short
 
 
+def is_out_of_reach(concerned: Sequence[Limit], account: int, milli: int) -> bool:
+    """Whether others keep so much to themselves that the account never has as much, whoever ends.
+
+    Said only where one limit counts, of all models: of several, a finer one may leave it to the
+    nodes.
+    """
+    if len(concerned) != 1:
+        return False
+    ((_, model), cohorts) = concerned[0]
+    return model == NONE and any(cohorts.keeps) and not cohorts.is_in_reach(account, milli)
+
+
 def _is_part(finer: Scope, scope: Scope) -> bool:
     """Whether all that falls under the one falls under the other, too."""
     pairs = zip(scope, finer, strict=True)

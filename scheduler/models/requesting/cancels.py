@@ -69,7 +69,7 @@ class BulkCancel(models.Model):
         """What was to be ended, in words."""
         jobs = f"{self.named} job{'' if self.named == 1 else 's'}"
         if self.job_set_id is not None:
-            return f"{jobs} of set {self.job_set_id}"
+            return f"{jobs} of array {self.job_set_id}"
         return f"{jobs} of {self.person.username}" if self.person is not None else jobs
 
     @property

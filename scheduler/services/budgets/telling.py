@@ -83,7 +83,7 @@ def _words(alert: BudgetAlert) -> tuple[str, str, str]:
         reached = printed_of(budget, Standing(alert.used, 0)).share_words(alert.used)
     used, limit = figure_of(budget, alert.used), figure_of(budget, budget.limit)
     text = (
-        f"{used} of {limit} are used; the budget holds "
+        f"{used} of {limit} used. The budget holds "
         f"{until_words(budget.valid_until, alert.at)}. {budget.get_enforcement_display()}."
     )
     return f"Budget of {whose}: {reached}", text, page

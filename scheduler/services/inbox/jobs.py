@@ -248,13 +248,14 @@ def _whole(jobs: Sequence[Job]) -> Iterator[tuple[Job, News]]:
         kind = NoticeKind.JOB_SUCCEEDED if is_well else NoticeKind.JOB_FAILED
         verb = "was cancelled" if is_own else "has ended"
         verb = _superseded_words(job) if is_superseded else verb
+        well = f"{row['well']} of {row['all']} tasks succeeded"
         yield (
             job,
             News(
                 person_id=job.owner_id,
                 kind=NoticeKind.JOB_CANCELLED if is_own else kind,
                 subject=f"set:{job.job_set_id}",
-                title=f"Array {job.job_set_id} {verb}: {row['well']} of {row['all']} tasks well",
+                title=f"Array {job.job_set_id} {verb}: {well}",
                 text=_why(job) if is_own else "",
                 path=f"/sets/{job.job_set_id}/",
                 key=f"set:{job.job_set_id}:over",
