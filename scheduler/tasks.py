@@ -130,7 +130,7 @@ def forget_sign_ins() -> int:
 
 @shared_task
 def prune_submit_keys() -> int:
-    """Forget idempotency keys older than a day, and what came of schedules' times long ago."""
+    """Forget idempotency keys that are over, and what came of schedules' times long ago."""
     now = timezone.now()
     return jobs.prune_submit_keys(now=now) + running.prune_schedule_runs(now=now)
 

@@ -203,10 +203,7 @@ class JobForm(forms.Form):
         self._offer("pool", pools)
         self._offer("gpu_model", [("", "Any model"), *models])
         # A session is called after what it is.
-        is_session = bool(self["session_app"].value())
-        self.fields["name"].required = not is_session
-        if is_session:
-            self.fields["name"].widget.attrs["placeholder"] = "look-around"
+        self.fields["name"].required = not self["session_app"].value()
 
     @property
     def cloned_number(self) -> int | None:

@@ -173,6 +173,7 @@ def _initial(
             messages.warning(request, "There is no such template; this is an empty form.")
         else:
             named = {"template": version.reference, "name": version.template.name}
+            chosen = offer.chosen(request, version.template.team_id)
             return blank_initial() | named | chosen | _of_version(version), version
     elif sent.get("draft"):
         found = draft_initial(viewer, sent["draft"])

@@ -11,6 +11,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.showcase import showcase
 from scheduler.states import JobState, WaitReason
 
+# As `shown_state` names them.
 _STATES = {
     JobState.HELD: "waits for a person, a time or another job; its page says which",
     JobState.QUEUED: "waits for the scheduler; its page says why",
@@ -20,6 +21,9 @@ _STATES = {
     JobState.SUCCEEDED: "ended with exit code 0 and its log is complete",
     JobState.FAILED: "ended otherwise; its page says how and what to do",
     JobState.CANCELLED: "was ended by a person or by a rule, or could not start as it had to",
+    "preempted": "made room for another job and waits to go on",
+    "timed out": "was ended at its time limit, its last moment or its highest price",
+    "unreachable": "its node is silent; whether it still runs is not known yet",
 }
 # In the order in which the scheduler asks; what nothing here decides is not explained.
 _REASONS = {

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import slugify
 
 from accounts.models import User
 from accounts.permissions import can
@@ -210,7 +211,7 @@ def _words(text: str) -> Iterable[Result]:
         if all(word in term or word in sentence or word == code.lower() for word in words)
     ]
     for _, _, code, sentence in sorted(fitting)[:MOST_WORDS]:
-        url = reverse("help") + f"#{code.lower()}"
+        url = reverse("help") + f"#{slugify(code)}"
         yield Result(code, url, "help", "help", sentence)
 
 

@@ -73,7 +73,7 @@ def setup_steps(beginning: Beginning, has_price: bool) -> list[Step]:
             f"{sample_sentence()} It leaves a log, charts and a cost.",
             bool(done),
             reverse("jobs:submit") + "?from=sample",
-            "Run the sample",
+            "Open the sample",
         ),
         Step(
             "Its log, its charts, its cost",

@@ -1,4 +1,7 @@
-"""Which entry of the navigation a page belongs to: its own, or that of where it is reached."""
+"""Which entry of the navigation a page belongs to: its own, or that of where it is reached.
+
+The search is reached from everywhere and belongs to none.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Mapping
 # By the first word of a view's name, or by all of it.
 ENTRIES: Mapping[str, str] = {
     "home": "home",
-    "search": "home",
     "welcome": "home",
     "notifications": "home",
     "jobs": "jobs:list",

@@ -283,7 +283,8 @@ class Job(models.Model):
 
 
 class SubmitKey(models.Model):
-    """Remembers an idempotency key: same key and body answer with the same job for a day."""
+    """Remembers an idempotency key: same key and body answer with the same job, for a day, those of
+    forms for 30."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=128)

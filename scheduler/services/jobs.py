@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import User
@@ -40,6 +41,9 @@ from scheduler.states import (
 )
 
 KEY_LIFE = timedelta(hours=24)
+# Those of forms, by what they begin with: a tab stays open for days after its form was sent.
+FORM_KEY = "form:"
+FORM_KEY_LIFE = timedelta(days=30)
 NOTHING_TYPED: Mapping[str, str] = {}
 MAX_KEY = 128
 
@@ -112,7 +116,7 @@ def _known(actor: User, key: str, digest: str, now: datetime) -> Job | None:
     found = SubmitKey.objects.select_related("job__pool").filter(user=actor, key=key).first()
     if found is None:
         return None
-    if found.created_at < now - KEY_LIFE:
+    if found.created_at < now - (FORM_KEY_LIFE if key.startswith(FORM_KEY) else KEY_LIFE):
         found.delete()
         return None
     is_beyond = actor.bound_project not in (None, found.job.project_id)
@@ -205,6 +209,8 @@ def end_job(
 
 
 def prune_submit_keys(*, now: datetime) -> int:
-    """Forget idempotency keys older than a day."""
-    deleted, _ = SubmitKey.objects.filter(created_at__lt=now - KEY_LIFE).delete()
+    """Forget idempotency keys that are older than they are good for."""
+    is_over = Q(created_at__lt=now - KEY_LIFE) & ~Q(key__startswith=FORM_KEY)
+    is_over |= Q(created_at__lt=now - FORM_KEY_LIFE)
+    deleted, _ = SubmitKey.objects.filter(is_over).delete()
     return deleted

@@ -146,7 +146,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "{account} may have {limit} {cap}; it has {used}, the job wants {gpus} more."
     ),
     WaitReason.QUOTA_BORROW_LIMIT: (
-        "Of the {limit} GPUs that {account} may share or borrow, {used} are taken; "
+        "{account} has {used} of the {limit} GPUs that it may share or borrow; "
         "the job wants {gpus} more."
     ),
     WaitReason.POOL_CLOSED: "In pool {pool} the queue {queue} is paused by an operator.",

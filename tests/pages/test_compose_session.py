@@ -9,8 +9,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.services import create_project, create_team
 from scheduler.models import Job, JobDraft, Session, SubmitKey
 from scheduler.services.composing.drafts import save_draft
+from scheduler.services.jobs import prune_submit_keys
 from tests.composing import make_template
 from tests.pages.test_compose import form_data
 from tests.pages.yard import build_yard
@@ -226,6 +228,31 @@ def test_a_draft_that_comes_late_does_not_outlive_its_job(client, alice, project
     SubmitKey.objects.update(created_at=timezone.now() - timedelta(minutes=5))
     client.post(f"{COMPOSER}?part=summary", data | {"name": "more"})
     assert JobDraft.objects.get().name == "more"
+
+
+def test_a_form_sent_again_days_later_yields_the_same_job(client, alice, project, yard):
+    """A program's key is forgotten after a day, a form's only when no tab is open any more."""
+    client.force_login(alice)
+    first, now = client.post(COMPOSER, form_data(project)), timezone.now()
+    job = Job.objects.latest("pk")
+    SubmitKey.objects.create(user=alice, key="build-1", job=job, created_at=now)
+    assert prune_submit_keys(now=now + timedelta(days=29)) == 1
+    SubmitKey.objects.update(created_at=now - timedelta(days=29))
+    assert client.post(COMPOSER, form_data(project)).url == first.url
+    assert Job.objects.latest("pk") == job
+    assert prune_submit_keys(now=now + timedelta(days=2)) == 1
+
+
+def test_a_template_begins_with_a_project_of_its_team(client, root, lead, team, project, yard):
+    """Where the viewer has one, unless the address names another."""
+    first = create_project(actor=root, team=create_team(actor=root, name="Audio"), name="ASR")
+    slug = make_template(lead, team)
+    client.force_login(root)
+    begun = client.get(COMPOSER, {"template": slug}).context["form"]
+    assert client.get(COMPOSER).context["form"]["project"].value() == first.path
+    assert begun["project"].value() == project.path
+    named = client.get(COMPOSER, {"template": slug, "project": first.path}).context["form"]
+    assert named["project"].value() == first.path
 
 
 def test_a_file_that_is_too_large_is_refused_and_not_cut(client, alice, project, yard):

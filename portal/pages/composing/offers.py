@@ -50,13 +50,15 @@ class Offer:
             form.fields["other_pools"].help_text += f" Of {', '.join(name for name, _ in free)}."
         return form
 
-    def chosen(self, request: HttpRequest) -> dict[str, str]:
-        """The project and pool of the address, or the first that the viewer has."""
+    def chosen(self, request: HttpRequest, team_id: int | None = None) -> dict[str, str]:
+        """The project and pool of the address, or the first that the viewer has: of the team, if
+        there is one."""
         paths = [project.path for project in self.projects]
+        of_team = (project.path for project in self.projects if project.team_id == team_id)
         names = [summary.pool.name for summary in self.pools]
         first_pool = DEFAULT_POOL if DEFAULT_POOL in names else next(iter(names), "")
         return {
-            "project": choice(request, "project", paths, next(iter(paths), "")),
+            "project": choice(request, "project", paths, next(of_team, next(iter(paths), ""))),
             "pool": choice(request, "pool", names, first_pool),
         }
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from scheduler.models import JobDraft, SubmitKey
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.jobs import FORM_KEY
 
 MOST_DRAFTS = 20
 MAX_BYTES = 256 * 1024
@@ -55,7 +56,7 @@ def save_draft(
 
 def submit_key(key: str) -> str:
     """What a submit of a form is remembered under."""
-    return f"form:{key}"
+    return f"{FORM_KEY}{key}"
 
 
 def drop_draft(*, actor: User, key: str) -> None:
