@@ -17,7 +17,6 @@ _TITLES: Mapping[str, str] = {
     "focus_version": "version of FOCUS",
     "gpu_model": "GPU model",
     "gpu_seconds": "GPU-hours",
-    "gpus_per_node": "GPUs of each",
     "head_hash": "hash there",
     "head_number": "chain up to entry",
     "held_mib": "held",
