@@ -51,7 +51,7 @@ class BookingForm(forms.Form):
     pool = forms.ChoiceField(label="Pool", choices=())
     nodes = forms.IntegerField(label="Nodes", min_value=1, max_value=4096, initial=1)
     gpus_per_node = forms.IntegerField(
-        label="GPUs of each",
+        label="GPUs per node",
         min_value=1,
         max_value=64,
         required=False,
