@@ -228,7 +228,7 @@ def test_changes_are_said_calmly():
     assert changes("", "") == []
     units = '{"from_month":"1970-01","gpu_seconds":144000,"grace_s":600,"until_s":1795000000}'
     assert [(one.field, one.after) for one in told_changes("budget.set", "", units)] == [
-        ("from month", "the start"),
+        ("from", "the first month"),
         ("GPU-hours", "40.0"),
         ("grace before a stop", "10 min"),
         ("until", "1795000000"),

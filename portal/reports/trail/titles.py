@@ -15,6 +15,7 @@ _TITLES: Mapping[str, str] = {
     "email": "mail address",
     "ends_at": "until",
     "focus_version": "version of FOCUS",
+    "from_month": "from",
     "gpu_model": "GPU model",
     "gpu_seconds": "GPU-hours",
     "head_hash": "hash there",
