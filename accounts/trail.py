@@ -26,8 +26,8 @@ _TEXT_IN = ("subject_label", "reason", "before", "after", "action", "request_id"
 class Wanted:
     """What to look for; empty parts ask for nothing. Times are `since` <= at < `until`.
 
-    `action` is a whole one (`team.rename`) or a noun (`team`); `object` is `kind`, `kind:id` or
-    part of a name.
+    `action` is a whole one (`team.rename`) or a noun (`team`), `actions` are whole ones of which
+    any will do; `object` is `kind`, `kind:id` or part of a name.
     """
 
     actor: str = ""
@@ -36,6 +36,7 @@ class Wanted:
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    actions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,8 @@ def _matching(wanted: Wanted) -> Q:
             if "." in wanted.action
             else Q(action__startswith=f"{wanted.action}.")
         )
+    if wanted.actions:
+        found &= Q(action__in=wanted.actions)
     if wanted.object:
         kind, colon, pk = wanted.object.partition(":")
         found &= (

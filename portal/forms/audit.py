@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 
 from accounts.errors import Invalid
 from accounts.trail import Key, Wanted
+from portal.templatetags.wording import action_said, actions_like
 
 MAX_CHARS = 200
 PARAMETERS = ("actor", "action", "object", "text", "from", "to", "sort", "after", "format")
@@ -37,7 +37,7 @@ class AuditQuery:
 def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
     """`?actor=&action=&object=&text=&from=&to=&sort=&after=`; days are whole ones in UTC.
 
-    An action may be written as the page says it: `bulk cancel: propose`.
+    An action may be written as the page says it, or with some of its words: `webhook`.
     """
     problems: dict[str, str] = {}
     texts = {name: given.get(name, "").strip() for name in _TEXTS}
@@ -58,8 +58,10 @@ def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
             problems["after"] = refused.detail
     if given.get("sort", "") not in ("", *ORDERS):
         problems["sort"] = f"There is no order {given['sort'][:40]!r}; choose from -at, at."
+    actions = actions_like(texts["action"])
     wanted = Wanted(
-        **texts,
+        **{**texts, "action": "" if actions else texts["action"]},
+        actions=actions,
         since=_midnight(first) if first else None,
         until=_midnight(last + timedelta(days=1)) if last else None,
     )
@@ -72,11 +74,6 @@ def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
         given.get("sort") == "at",
         problems,
     )
-
-
-def action_said(words: str) -> str:
-    """The action again, from its words or from itself."""
-    return re.sub(r" +", "_", re.sub(r": *", ".", words))
 
 
 def _midnight(day: date) -> datetime:

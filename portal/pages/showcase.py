@@ -81,7 +81,7 @@ def _session(moment: datetime) -> SessionCard:
         nodes=1, gpus_per_node=1, cpus=4, memory_mib=16384,
     )  # fmt: skip
     return SessionCard(
-        session=Session(job=job, app="jupyter"),
+        session=Session(job=job, app="jupyter", idle_stop_s=3600),
         state=job.state,
         attempt_id=None,
         node="n011",

@@ -55,7 +55,7 @@ def setup_steps(beginning: Beginning, has_price: bool) -> list[Step]:
         ),
         Step(
             "A node with GPUs",
-            "Open a pool, then type one line on the machine. Without cards: four nodes that "
+            "Create a pool, then type one line on the machine. Without cards: four nodes that "
             "simulate eight each (--simulated-gpus 8) are a cluster to learn on.",
             beginning.has_node,
             reverse("nodes:enrol"),

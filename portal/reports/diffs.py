@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from portal.reports.trail.titles import spelt, title_of
@@ -14,7 +15,7 @@ from portal.reports.trail.values import Say, say_of
 _LONGEST = 200
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*\+00:00")
 # As sums and prices are stored; nobody reads zeros behind the cents.
-_SUM = re.compile(r"(-?\d+\.\d\d\d*?)0+")
+_SUM = re.compile(r"(-?\d+\.\d\d\d*?)0*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +99,5 @@ def _said(value: Any, say: Say) -> Iterator[str]:
         if _TIME.fullmatch(text):
             text = text[:16].replace("T", " ")
         elif found := _SUM.fullmatch(text):
-            text = found[1]
+            text = f"{Decimal(found[1]):,}"
         yield text or "empty"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from portal.templatetags.acts import ACTION_WORDS, ACTS
 from portal.templatetags.measures import duration
 from scheduler.engine.policy import ORDER_WORDS, PLACEMENT_WORDS
 from scheduler.ledger.rating import ChargeKind
@@ -54,6 +56,8 @@ _SAID_ENDS = {
 # Of these the state says all there is.
 _PLAIN_ENDS = frozenset({EndReason.COMPLETED, EndReason.EXIT_CODE, EndReason.TIME_LIMIT})
 _HAPPENS = {"lose": "is lost", "drain": "is drained", "restore": "is back"}
+# The words of an action back to it.
+_ACTIONS = {said.lower(): action for action, said in ACTION_WORDS.items()}
 
 
 def words(name: object) -> str:
@@ -63,8 +67,24 @@ def words(name: object) -> str:
 
 
 def action_words(action: str) -> str:
-    """What was done, as the audit says it: `bulk_cancel.propose` → `bulk cancel: propose`."""
-    return action.replace(".", ": ").replace("_", " ")
+    """What was done, as the audit says it; an action without words here by its own:
+    `team.note` → `team: note`."""
+    return ACTION_WORDS.get(action) or action.replace(".", ": ").replace("_", " ")
+
+
+def action_said(words: str) -> str:
+    """The action again, from its words or from itself."""
+    known = _ACTIONS.get(" ".join(words.lower().split()))
+    return known or re.sub(r" +", "_", re.sub(r": *", ".", words))
+
+
+def actions_like(words: str) -> tuple[str, ...]:
+    """The actions whose words have all of these, `webhook`; none for a noun or an action itself."""
+    if "." in words or words in ACTS:
+        return ()
+    asked = words.lower().replace("_", " ").split()
+    found = ((action, said.lower()) for action, said in ACTION_WORDS.items() if asked)
+    return tuple(action for action, said in found if all(word in said for word in asked))
 
 
 def end_word(reason: EndReason) -> str:

@@ -13,6 +13,8 @@ import pytest
 
 from accounts.services.audit import Subject, record, written
 from portal.reports.diffs import told_changes
+from portal.templatetags.acts import ACTION_WORDS
+from portal.templatetags.wording import action_said, action_words, actions_like
 from tests.pages.audited import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +45,18 @@ def test_every_code_of_every_kind_is_said_in_words(action):
     # A side that is not there is shown as nothing at all.
     said = [line.replace(": None → ", ": → ").removesuffix(" → None") for line in told]
     assert [line for line in said if RAW.search(line)] == []
+
+
+def test_every_action_has_words_that_lead_back_to_it():
+    assert KINDS.keys() - ACTION_WORDS.keys() == set()
+    for action, said in ACTION_WORDS.items():
+        assert action_said(said.lower()) == action and action_words(action) == said
+
+
+def test_words_without_a_noun_of_their_own_find_what_has_them():
+    assert "policy.pause_webhook" in actions_like("webhook")
+    assert actions_like("quota") == actions_like("quota.set") == actions_like("") == ()
+    assert action_said("team: note") == "team.note" and action_words("team.note") == "team: note"
 
 
 def test_changes_are_said_as_the_pages_say_them():

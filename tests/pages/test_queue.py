@@ -112,4 +112,4 @@ def test_without_any_pool(client, alice, operator):
     client.force_login(alice)
     assert "An operator opens pools" in client.get(reverse("queue:list")).content.decode()
     client.force_login(operator)
-    assert "Open a pool" in client.get(reverse("queue:list")).content.decode()
+    assert "Create a pool" in client.get(reverse("queue:list")).content.decode()

@@ -150,7 +150,7 @@ def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):
     window = page.context["window"]
     assert (window.start, window.end) == (end - timedelta(hours=2), end)
     links = {word: (start, until) for word, start, until in window.ways}
-    closer = client.get(reverse(LINE), dict(zip(("from", "to"), links["Closer"], strict=True)))
+    closer = client.get(reverse(LINE), dict(zip(("from", "to"), links["Zoom in"], strict=True)))
     assert closer.context["window"].end - closer.context["window"].start == timedelta(hours=1)
     assert escape(f"from={links['Later'][0].replace(':', '%3A')}&") in page.content.decode()
     one = client.get(reverse(LINE), {"from": asked["from"], "span": "1h"}).context["window"]

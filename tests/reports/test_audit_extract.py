@@ -51,11 +51,10 @@ def test_a_page_says_in_words_what_a_file_says_in_codes(client, root, written):
     page = client.get(ADDRESS)
     texts = [[cell.text for cell in row] for row in page.context["rows"]]
     assert {tuple(row[1:5]) for row in texts} == {
-        (root.username, "—", "period: soft close", "report file")
+        (root.username, "—", "Month closed softly", "report file")
     }
     assert ">5 rows; details: Event, Address<" in page.content.decode()
-    (bar,) = page.context["pictures"][0].figure["data"][0]["y"]
-    assert bar == "period: soft close"
+    assert "A seal is a numbered batch" in page.content.decode()
     assert short_text("subject", "quotarequest") == "quota request"
     file = b"".join(client.get(f"{ADDRESS}&format=csv")).decode("utf-8-sig")
     rows = list(csv.DictReader(io.StringIO(file)))

@@ -51,20 +51,25 @@ class BookingForm(forms.Form):
     pool = forms.ChoiceField(label="Pool", choices=())
     nodes = forms.IntegerField(label="Nodes", min_value=1, max_value=4096, initial=1)
     gpus_per_node = forms.IntegerField(
-        label="GPUs of each",
+        label="GPUs per node",
         min_value=1,
         max_value=64,
         required=False,
         help_text="Empty books whole nodes.",
     )
-    gpu_model = forms.CharField(label="GPU model", max_length=96, required=False)
+    gpu_model = forms.CharField(
+        label="GPU model",
+        max_length=96,
+        required=False,
+        help_text="In full, such as NVIDIA H100 80GB HBM3. Empty: any.",
+    )
     from_at = MomentField(label="From")
     until_at = MomentField(label="Until")
     name = forms.CharField(
         label="Short name",
         max_length=63,
         required=False,
-        help_text="What jobs give as their booking; its number does as well.",
+        help_text="Jobs ask for the booking by this name, or by its number.",
     )
     note = forms.CharField(label="Note", max_length=200, required=False)
 

@@ -31,8 +31,8 @@ class IdleRuleForm(forms.Form):
     """What a rule says, and over how many days it is tried."""
 
     below_percent = _whole(
-        "Does little below, in per cent",
-        "Of use: every reading of every GPU of the job lies below that.",
+        "Does little below, in % of use",
+        "Every reading of every GPU of the job lies below it.",
         "below_percent",
     )
     warn_minutes = _whole("Warn after, in minutes", "It did little all that time.", "warn_minutes")
@@ -45,7 +45,7 @@ class IdleRuleForm(forms.Form):
         label="What follows", choices=[(str(act), words) for act, words in IDLE_ACT_WORDS.items()]
     )
     act_minutes = _whole(
-        "That long after the warning, in minutes",
+        "It follows the warning after, in minutes",
         "The owner may answer until then. Leave it empty where nothing but the warning follows.",
         "act_minutes",
         required=False,

@@ -43,11 +43,12 @@ class ScenarioForm(forms.Form):
     )  # fmt: skip
     more = forms.CharField(
         label="Pools, teams and faults", max_length=2000, required=False,
-        help_text="One change a line: weight:vision=2, guaranteed:vision=8, maximum:vision=16, "
-        "lose:3@3600 (node 3 an hour in), drain:3@3600, restore:3@7200. Of one of several pools: "
-        "nodes:gpu-a=12, policy:gpu-a=fair, maximum:vision@gpu-a=16, "
-        "lose:gpu-a/3@3600.",
-        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="One change a line. Teams: weight, guaranteed or maximum. Nodes: lose, drain or "
+        "restore, at a second. Of one of several pools: nodes:gpu-a=12, policy:gpu-a=fair, "
+        "maximum:vision@gpu-a=16, lose:gpu-a/3@3600.",
+        widget=forms.Textarea(
+            attrs={"rows": 3, "placeholder": "weight:vision=2\nmaximum:vision=16\nlose:3@3600"}
+        ),
     )  # fmt: skip
     name = forms.CharField(label="Name", max_length=80, required=False)
 

@@ -38,8 +38,8 @@ class Window:
         found = [
             ("Earlier", self.start - width / 2, self.end - width / 2),
             ("Later", self.start + width / 2, self.end + width / 2),
-            ("Closer", self.start + width / 4, self.end - width / 4),
-            ("Farther", self.start - width / 2, self.end + width / 2),
+            ("Zoom in", self.start + width / 4, self.end - width / 4),
+            ("Zoom out", self.start - width / 2, self.end + width / 2),
         ]
         return [
             (words, address_of(start), address_of(end))

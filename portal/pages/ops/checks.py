@@ -25,6 +25,7 @@ BACKED_UP, BACKED_UP_LONG = timedelta(hours=26), timedelta(days=3)
 FULL, VERY_FULL = 0.80, 0.92
 WORKER_GONE = timedelta(minutes=2)
 Grade = TypeVar("Grade", float, timedelta)
+_PROMISED = "What must always hold, such as that no GPU is held twice,"
 START_WORKER = "Is a worker running? systemctl status trainyard-worker@default"
 
 
@@ -214,8 +215,8 @@ def _promises(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
     name = "Promises"
     if seen.promises_at is None:
         tone = Tone.UNKNOWN if is_new else Tone.LOOK
-        return Check(name, tone, "Not checked on live data yet; that happens once a day.")
-    words = f"Checked on live data {_ago(seen.promises_at, now)}"
+        return Check(name, tone, f"{_PROMISED} is checked once a day; not yet.")
+    words = f"{_PROMISED} was checked {_ago(seen.promises_at, now)}"
     if seen.promises_broken:
         times = "once" if seen.promises_broken == 1 else f"{seen.promises_broken} times"
         remedy = "manage.py verify_invariants looks again and names all; see the operator's book."
@@ -225,13 +226,14 @@ def _promises(seen: Wellbeing, is_new: bool, now: datetime) -> Check:
         remedy = "manage.py verify_invariants takes as long as it needs."
         return Check(name, Tone.LOOK, f"{words}; there was not time for all.", remedy)
     tone = _graded(now - seen.promises_at, RECONCILED, RECONCILED_LONG)
-    return Check(name, tone, f"{words}; all hold.", START_WORKER if tone != Tone.GOOD else "")
+    return Check(name, tone, f"{words}; it holds.", START_WORKER if tone != Tone.GOOD else "")
 
 
 def _disk(disk: Disk) -> Check:
     share = disk.used / disk.total if disk.total else 1.0
     tone = _graded(share, FULL, VERY_FULL)
-    words = f"{share:.0%} of the state folder's disk is used, {_gib(disk.total - disk.used)} free."
+    used, free = f"{100 * share:.0f} %", _gib(disk.total - disk.used)
+    words = f"{used} of the state folder's disk is used, {free} free."
     remedy = "Shorten how long logs and files are kept (TRAINYARD_KEEP_LOG_DAYS), or add disk."
     return Check("Disk", tone, words, remedy if tone != Tone.GOOD else "")
 

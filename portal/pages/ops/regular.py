@@ -96,7 +96,7 @@ DOES: Mapping[str, str] = {
     "close_months": "Closes the months that are due",
     "count_months": "Counts the months that people asked for",
     "reconcile_books": "Checks that the books agree",
-    "check_invariants": "Checks that promises hold",
+    "check_invariants": "Checks what must always hold",
     "learn_sizes": "Tells the database how large its tables are",
     "mail_reports": "Mails the reports that are due",
     "make_files": "Makes the files of reports",

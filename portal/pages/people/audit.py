@@ -23,6 +23,7 @@ from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
 from portal.reports.diffs import Change, told_changes
 from portal.reports.streams import StreamedFile, csv_file
+from portal.templatetags.acts import ACTION_WORDS
 from portal.templatetags.wording import action_words, words
 from scheduler.selectors.sharing.limits import names_of_accounts
 from scheduler.states import budget_in_words, raw_owner
@@ -69,6 +70,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         "next": str(following) if following else "",
         "query": query,
         "action": action_words(query.texts["action"]),
+        "acts": sorted(ACTION_WORDS.values()),
         "head": Head("-at", "ascending") if query.oldest_first else Head("at", "descending"),
         "shows_ip": shows_ip,
         "state": state,

@@ -72,8 +72,6 @@ def report_pictures(report: Report, sheet: Sheet) -> list[Picture]:
     where nothing is to draw."""
     if report.chart is None:
         return []
-    if sheet.drawn:
-        return _pictures(report, [_counted(report, sheet)])
     if report.is_streamed or (sheet.count or 0) > _MOST_ROWS:
         return []
     names = {column.name for column in report.columns}
@@ -82,17 +80,6 @@ def report_pictures(report: Report, sheet: Sheet) -> list[Picture]:
     for bars in told or [Bars((report.chart[1],))]:
         found += _pictures(report, _collected(report, sheet, bars))
     return found
-
-
-def _counted(report: Report, sheet: Sheet) -> _Measure:
-    """What the sheet has counted itself, as its rows are too many."""
-    assert report.chart is not None
-    label, _ = report.chart
-    found = {
-        key: _Found(short_text(label, key) or "none", [count]) for key, count in sheet.drawn.items()
-    }
-    title = f"{report.grain.capitalize()}s"
-    return _Measure([Column(report.grain, title, Form.COUNT)], (), "", found)
 
 
 def _collected(report: Report, sheet: Sheet, bars: Bars) -> list[_Measure]:

@@ -102,7 +102,7 @@ def _size(value: Any) -> str | None:
 
 
 def _month(value: Any) -> str | None:
-    return "the start" if value == _FIRST_MONTH else None
+    return "the first month" if value == _FIRST_MONTH else None
 
 
 def _end(value: Any) -> str | None:

@@ -184,8 +184,7 @@ class Sheet:
     """An opened report. `rows(after)` streams the rows whose key is beyond `after`, in order.
 
     `totals` are of the whole sheet by column, whatever page is shown. `version` counts the closes
-    of the month: with the same version the same rows come out. `drawn`: the sums of the picture,
-    by label, where there are too many rows to be read for it. `remarks` are about all of it, and
+    of the month: with the same version the same rows come out. `remarks` are about all of it, and
     stand above the rows; `notes` are about what one row is of, by its name, and stand below them.
     """
 
@@ -198,7 +197,6 @@ class Sheet:
     count: int | None = None
     remarks: Sequence[str] = field(default_factory=tuple)
     notes: Sequence[tuple[str, str]] = field(default_factory=tuple)
-    drawn: Mapping[str, int] = field(default_factory=dict)
 
 
 class Who(Flag):

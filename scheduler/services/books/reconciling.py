@@ -59,24 +59,40 @@ def _checks(now: datetime) -> Iterator[tuple[str, str, list[str]]]:
     this = Month.of(int(now.timestamp()))
     months = sorted({this, Month.of(this.start_s - 1)})
     for month in months:
-        what = f"{month}: allocated + idle + unallocated = in service"
+        what = f"GPU time of {month}: allocated + idle + unallocated = in service"
         yield "partition", what, _partition(month)
-        yield "attribution", f"{month}: GPU-seconds held by nobody = 0", reading.nobodys(month)
+        yield (
+            "attribution",
+            f"GPU time of {month} that belongs to nobody = 0",
+            reading.nobodys(month),
+        )
     chain = check_chain()
-    yield "chain", f"{chain.entries} entries are as they were posted", list(chain.broken)
-    what = f"chain = {chain.anchors} heads that closes and the audit noted"
+    yield "chain", f"{chain.entries} ledger entries are as they were posted", list(chain.broken)
+    what = f"ledger chain = {chain.anchors} heads that closes and the audit noted"
     yield "anchors", what, list(chain.unanchored)
     yield "balance", "debits = credits", list(chain.unbalanced)
     closed = list(Period.objects.exclude(version=0).order_by("name"))
-    yield "lines", "lines = entries", _each(closed, lambda period: check_lines(period)[0])
-    yield "statements", "jobs = lines = statements = control total", _each(closed, check_statements)
+    yield (
+        "lines",
+        "lines of statements = ledger entries",
+        _each(closed, lambda period: check_lines(period)[0]),
+    )
+    yield (
+        "statements",
+        "sums: jobs = lines = statements = control total",
+        _each(closed, check_statements),
+    )
     old = closes_before_seals()
     what = "books = what their closes sealed" + (
         f"; closes from before seals: {old}" if old else ""
     )
     yield "seals", what, _each(closed, check_seals)
     yield "reports", "ledger = what reports add up to", _each(closed, _reported)
-    yield "budgets", "spent = settled holds + what budgets began with + true-ups", _counters()
+    yield (
+        "budgets",
+        "spent of budgets = settled holds + what they began with + true-ups",
+        _counters(),
+    )
     still = [p for p in closed if p.state == PeriodState.CLOSED]
     for period in _to_recount(still):
         what = f"{period.name}: booked = counted anew from segments"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import BigIntegerField, CharField, Count, F, Q, QuerySet, Subquery, Value
+from django.db.models import BigIntegerField, Count, F, Q, QuerySet, Subquery, Value
 
 from accounts.models import AuditEvent, AuditSeal
 from accounts.permissions import can
@@ -36,6 +36,11 @@ _EVENTS = (
 )
 _CHUNK = 5_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_SEALS = (
+    "A seal is a numbered batch of events with a hash over them and the seal before: an event that "
+    "is changed, removed or put in later breaks it. The command manage.py verify_ledger reads all "
+    "of them again and names the first event that differs."
+)
 _LAST_SEALED = AuditSeal.objects.order_by("-until_id").values("until_id")[:1]
 
 
@@ -48,7 +53,7 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     events = AuditEvent.objects.filter(wanted, at__gte=window[0], at__lt=window[1])
     sealed = AuditEvent.objects.filter(pk__lte=Subquery(_LAST_SEALED)).order_by()
     there_ = sealed.annotate(one_=Value(1)).values("one_").annotate(n_=Count("pk")).values("n_")
-    seals, acts = _seals_and_acts(events, Subquery(there_))
+    seals, count = _seals_and_count(events, Subquery(there_))
 
     untils = [seal[2] for seal in seals]
     names = _names_of(scope)
@@ -65,31 +70,23 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     there = (seals[-1][4] or 0) if seals else 0
     counted = sum(seal[3] for seal in seals)
     checks = [Check("sealed events of all months are all there", there, counted, "events")]
-    return Sheet(rows, {}, checks, count=sum(acts.values()), drawn=acts, **standing_of(books, span))
+    return Sheet(rows, {}, checks, count=count, remarks=[_OF_SEALS], **standing_of(books, span))
 
 
-def _seals_and_acts(
+def _seals_and_count(
     events: QuerySet[AuditEvent], there: Subquery
-) -> tuple[list[tuple[int, ...]], dict[str, int]]:
-    """Seals by rising event, and how often each action was done in the month; one statement."""
-    names = ("number_", "from_", "until_", "count_", "there_", "action_")
+) -> tuple[list[tuple[int, ...]], int]:
+    """Seals by rising event, and how many events the month has; one statement."""
+    names = ("number_", "from_", "until_", "count_", "there_")
     # Bare values: by those nothing is grouped.
     known = [name for name in names if name != "count_"]
-    none = {name: Value(0, output_field=BigIntegerField()) for name in known[:-1]}
-    by_action = events.order_by().annotate(action_=F("action"), **none).values(*known)
-    done = by_action.annotate(count_=Count("pk"))
+    none = {name: Value(0, output_field=BigIntegerField()) for name in known}
+    of_month = events.order_by().annotate(**none).values(*known).annotate(count_=Count("pk"))
     of_seals = {"number_": F("number"), "from_": F("from_id"), "until_": F("until_id")}
-    seals = AuditSeal.objects.order_by().annotate(
-        **of_seals, count_=F("count"), there_=there, action_=Value("", output_field=CharField())
-    )
-    seals_: list[tuple[int, ...]] = []
-    acts: dict[str, int] = {}
-    for *figures, action in seals.values_list(*names).union(done.values_list(*names), all=True):
-        if action:
-            acts[action] = figures[3]
-        else:
-            seals_.append(tuple(figures))
-    return sorted(seals_, key=lambda seal: seal[2]), acts
+    seals = AuditSeal.objects.order_by().annotate(**of_seals, count_=F("count"), there_=there)
+    found = sorted(seals.values_list(*names).union(of_month.values_list(*names), all=True))
+    # The first seal has number 1.
+    return [one for one in found if one[0]], sum(one[3] for one in found if not one[0])
 
 
 def _names_of(scope: Scope) -> dict[str, str]:
@@ -133,13 +130,12 @@ REPORTS = (
     Report(
         "audit-extract",
         "Audit extract",
-        "Who changed what in a month; the seal over them; files have before and after as hashes.",
+        "Who changed what in a month, under which seal; files have before and after as hashes.",
         "event",
         _EVENTS,
         Who.BOOKS,
         _audit_extract,
         SPAN,
-        chart=("action", "event"),
         is_streamed=True,
     ),
 )
