@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.errors import Forbidden
 from accounts.models import Team
+from accounts.permissions import can
 from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
 from portal.pages.access import choice, page, viewer_of
@@ -125,6 +126,7 @@ def _show(
         "caps": found.caps,
         "views": budget_leaf(request, budgets, "budgets", now=now, size=_ROWS),
         "may_edit": bool(found.owners),
+        "may_see_costs": can(viewer, "view_costs", found.team),
         "form": form or _quota_form(found, **(_filled(found.team, row) if row else {})),
         "budget_form": budgets_form
         or budget_form(list(found.owners), **(filled_from(budget) if budget else {})),
