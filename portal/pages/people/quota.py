@@ -131,6 +131,7 @@ def _show(
         "budget_form": budgets_form
         or budget_form(list(found.owners), **(filled_from(budget) if budget else {})),
         "edited": row,
+        "changed": budget,
         "now": now,
     }
     return render(request, "quotas/team.html", context, status=status)

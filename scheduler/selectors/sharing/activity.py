@@ -135,6 +135,12 @@ class Activity:
         return sorted(self.idle, key=lambda one: (one.mean_percent, one.job))[:MOST_SHOWN]
 
 
+# Where what is looked at is not what lets a job go.
+_BY_HAND = {
+    WaitReason.HELD_BY_USER: "Release by hand",
+    WaitReason.HELD_BY_ADMIN: "Release by an operator",
+    WaitReason.PAUSED: "Resume by hand",
+}
 _TEXTS = ("what_", "state_", "word_")
 _COUNTS = ("owner_", "job_", "count_", "more")
 _COLUMNS = (*_TEXTS, *_COUNTS, "at_", "price_", "mean", "most_")
@@ -181,13 +187,17 @@ def read_activity(team_id: int, *, since: datetime | None, now: datetime, leads:
         elif what == "job":
             _add_jobs(activity.jobs, name, shown, (state, word, count, more))
             if state in WAITING_JOB_STATES:
-                about = CHECK_TITLES[WaitReason(word)] if word in set(WaitReason) else ""
-                is_held = state == JobState.HELD
-                activity.jobs.waits.append(Wait(shown, about, is_held, count, more, at))
+                wait = Wait(shown, _waited_for(word), state == JobState.HELD, count, more, at)
+                activity.jobs.waits.append(wait)
         else:
             email = who.email if who else ""
             activity.idle.append(Idle(job, word, shown, email, count, mean, most, more, at))
     return activity
+
+
+def _waited_for(reason: str) -> str:
+    known = WaitReason(reason) if reason in set(WaitReason) else None
+    return _BY_HAND.get(known) or CHECK_TITLES[known] if known else ""
 
 
 def _shaped(
