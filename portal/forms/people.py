@@ -12,6 +12,7 @@ from accounts.selectors.addresses import MAX_EMAIL
 from accounts.services import SERVICE_SCOPES
 from accounts.services.audit import MAX_REASON
 from portal.forms.tokens import BoundsForm
+from portal.forms.widgets.scopes import ScopedForm, scopes_field
 
 # Later than anybody means, and early enough to reckon with the day after it.
 _LAST = MaxValueValidator(date(2999, 12, 31))
@@ -100,16 +101,11 @@ class ServiceForm(forms.Form):
     )
 
 
-class ServiceTokenForm(BoundsForm):
+class ServiceTokenForm(BoundsForm, ScopedForm):
     """A new token of a service account."""
 
     name = forms.CharField(label="Where it is used", max_length=128)
-    scopes = forms.MultipleChoiceField(
-        label="May",
-        choices=[(scope, scope) for scope in SERVICE_SCOPES],
-        initial=["jobs:read", "jobs:write", "logs:read"],
-        widget=forms.CheckboxSelectMultiple,
-    )
+    scopes = scopes_field(SERVICE_SCOPES)
     expires_in_days = forms.IntegerField(
         label="Expires in days", min_value=1, max_value=365, initial=90
     )

@@ -112,9 +112,9 @@ def test_a_budget_counts_what_runs_as_the_page_of_budgets_does(client, root, ali
 
 def test_each_role_has_its_own_first_card(client, finance, root, lead, alice, project):
     requesting.ask(alice, project, now=timezone.now())
-    assert "You read the books" in _home(client, root)
+    assert "Months to close" in _home(client, root)
     page = _home(client, lead)
-    assert "1 request waits" in page and "You read the books" not in page
+    assert "1 request waits" in page and "Months to close" not in page
     assert "waits for you" not in _home(client, alice)
 
 

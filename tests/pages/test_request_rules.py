@@ -20,7 +20,7 @@ def test_who_decides_is_said_laid_down_and_ended(
     address = "/approvals/rules/"
     sent = {"kind": "guaranteed", "sla_hours": "12", "most_days": "60", "auto_up_to": "2"}
     page = client.post(address, sent, follow=True).content.decode()
-    assert "holds for guaranteed GPUs" in page and "Up to 2 for a team" in page
+    assert "holds for guaranteed GPUs" in page and "nobody at all up to 2 for a team" in page
     again = client.post(address, sent)
     assert again.status_code == 422 and "holds already" in again.content.decode()
     wrong = client.post(address, {**sent, "always_admin": "on"})

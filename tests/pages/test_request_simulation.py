@@ -35,7 +35,7 @@ def test_the_waits_of_each_team_are_in_the_table(client, cluster, root, alice, l
     page = client.get(f"/requests/{asked.pk}/").content.decode()
     assert '<span class="nw">1 h /</span> <span class="nw">1 h 48 min</span>' in page
     assert '<span class="nw">0 s /</span> <span class="nw">0 s</span>' in page
-    assert "vision</bdi> waits" in page and "half of 2 jobs at most / nine of ten at most" in page
+    assert "vision</bdi> waits" in page and "of 2 jobs: half at most / nine of ten at most" in page
     assert "More cost a month, if used in full" in page
     # What is in use is held against what is asked to be higher.
     requesting.ask(alice, team, kind="guaranteed", now=now)

@@ -198,3 +198,28 @@ def test_the_longest_job_is_set_and_shown_with_what_is_granted(cluster, root, te
     assert (reply.status_code, reply.json()["max_hours"]) == (201, 24)
     page = said(client.get(URL))
     assert "96 h a job" in page and "+24 hours for a job" in page
+
+
+def test_nothing_is_changed_that_the_form_cannot_name(cluster, root, lead, team, project, as_):
+    """A lead sets limits of projects: what is the team's own would fill the form for another."""
+    now = timezone.now()
+    span = {"valid_from": now - timedelta(days=1), "valid_until": now + timedelta(days=9)}
+    whole = set_quota(actor=root, owner=team, guaranteed=2)
+    part = set_quota(actor=root, owner=project, guaranteed=1)
+    ours = set_budget(actor=root, owner=team, amount=Decimal(500), **span)
+    theirs = set_budget(actor=root, owner=project, amount=Decimal(50), **span)
+    changes = (
+        f"?edit={whole.pk}#",
+        f"?budget={ours.pk}#",
+        f"?edit={part.pk}#",
+        f"?budget={theirs.pk}#",
+    )
+    for viewer, expected in ((lead, [False, False, True, True]), (root, [True] * 4)):
+        page = said(as_(viewer).get(URL))
+        assert [one in page for one in changes] == expected
+    client = as_(lead)
+    page = client.get(URL, {"edit": whole.pk, "budget": ours.pk})
+    assert (page.context["edited"], page.context["changed"]) == (None, None)
+    page = client.get(URL, {"budget": theirs.pk})
+    assert page.context["changed"] == theirs
+    assert '<option value="vision/digits" selected>' in said(page)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import ApiToken
 from accounts.services import authenticate_token, issue_token
 from portal.api.v1.urls import urlpatterns
-from portal.forms.tokens import TokenForm
+from portal.forms.widgets.scopes import OPENS
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +108,6 @@ def test_bad_input_is_named_at_its_field(client, alice, change, field):
 
 
 def test_the_words_of_a_scope_name_all_that_it_opens():
-    words = dict(TokenForm().fields["scopes"].choices)
     views = [getattr(pattern.callback, "cls", None) for pattern in urlpatterns]
     methods = [getattr(view, verb, None) for view in views for verb in ("get", "post", "put")]
     opens = {
@@ -117,7 +116,7 @@ def test_the_words_of_a_scope_name_all_that_it_opens():
         if one is not None and hasattr(one, "operation_id")
     }
     # Reports and what they are made of are one word.
-    named = {(scope, noun) for scope, noun in opens if scope in words and scope != "costs:read"}
+    named = {(scope, noun) for scope, noun in opens if scope in OPENS and scope != "costs:read"}
     assert named
-    unsaid = [(scope, n) for scope, n in named if SAID.get(n, n) not in words[scope]]
+    unsaid = [(scope, n) for scope, n in named if SAID.get(n, n) not in OPENS[scope]]
     assert sorted(unsaid) == []

@@ -42,6 +42,6 @@ def test_days_of_budgets_are_those_of_utc_on_every_page(client, root, lead, proj
         assert f"until 1 Jan {end.year} (UTC)" in page, url
         # A budget has to end; one that is to have none ends in a hundred years.
         assert str(endless.year) not in page, url
-    assert "budget no end" in client.get("/").content.decode()
+    assert "budget · no end" in client.get("/").content.decode()
     page = client.get(reverse("teams:quota", args=[project.team.slug])).content.decode()
     assert "no end</span>" in page and "lasts more than a year" in page

@@ -133,8 +133,8 @@ def whatif(number: Number, as_json: AsJson = False) -> None:
     rows = {
         f"cost a month, {answer['currency']}": answer["monthly_cost"],
         "GPUs booked then": booking.get("booked"),
-        "GPU-hours of the budget, left or over": answer["budget_hours_left"],
-        "budget, left or over": answer.get("budget_money_left"),
+        "GPU-hours of the budget with all committed, left or over": answer["budget_hours_left"],
+        "budget with all committed, left or over": answer.get("budget_money_left"),
         "guaranteed to teams": answer["capacity"]["guaranteed"],
         "oversubscribed by": answer["capacity"]["oversubscribed_by"],
     }

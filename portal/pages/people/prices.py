@@ -21,5 +21,6 @@ def team_prices(request: HttpRequest, slug: str) -> HttpResponseBase:
     team, prices = prices_of_team(viewer_of(request), slug, now=now)
     shown = leaf_of(request, prices, "page")
     context = {"team": team, "prices": shown, "currency": load_conf().currency, "now": now}
+    context["may_see_costs"] = True
     with timezone.override(UTC):  # as all that is about money
         return render(request, "teams/prices.html", context)

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.errors import Forbidden
 from accounts.models import Team
+from accounts.permissions import can
 from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
 from portal.pages.access import choice, page, viewer_of
@@ -24,7 +25,7 @@ from portal.pages.finance.budgets import (
 from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import device_short_name
 from scheduler.selectors.cluster import get_visible_pool
-from scheduler.selectors.sharing import get_visible_owner
+from scheduler.selectors.sharing import get_visible_owner, owner_path
 from scheduler.selectors.sharing.budgets import budgets_for
 from scheduler.selectors.sharing.overview import QuotaRow, TeamQuota, team_quota
 from scheduler.services.sharing.limits import set_quota
@@ -97,10 +98,13 @@ def _quota_form(found: TeamQuota, data: Any = None, **initial: Any) -> QuotaForm
     )
 
 
+def _path(team: Team, row: QuotaRow) -> str:
+    return f"{team.slug}/{row.owner}" if row.is_project else row.owner
+
+
 def _filled(team: Team, row: QuotaRow) -> dict[str, Any]:
-    quota = row.quota
+    quota, owner = row.quota, _path(team, row)
     figures = {name: getattr(quota, name) for name in _FIGURES}
-    owner = f"{team.slug}/{row.owner}" if row.is_project else row.owner
     return {
         **figures, "owner": owner, "pool": row.pool, "gpu_model": quota.gpu_model, "seen": row.seen,
     }  # fmt: skip
@@ -116,19 +120,28 @@ def _show(
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
     budgets = budgets_for(viewer, team=found.team)
-    rows = {str(row.quota.pk): row for row in found.rows}
+    # What the form cannot name would be set for whoever stands first in it.
+    settable = {path for path, _ in found.owners}
+    rows = {str(row.quota.pk): row for row in found.rows if _path(found.team, row) in settable}
     row = rows.get(choice(request, "edit", rows))
     budget = budget_named(request, "budget", budgets)
+    if budget is not None and owner_path(budget) not in settable:
+        budget = None
     context = {
         "team": found.team,
-        "rows": leaf_of(request, found.rows, "quotas", size=_ROWS),
+        "rows": leaf_of(request, found.rows, "quotas", size=_ROWS).made(
+            lambda row: (row, str(row.quota.pk) in rows)
+        ),
+        "settable": settable,
         "caps": found.caps,
         "views": budget_leaf(request, budgets, "budgets", now=now, size=_ROWS),
         "may_edit": bool(found.owners),
+        "may_see_costs": can(viewer, "view_costs", found.team),
         "form": form or _quota_form(found, **(_filled(found.team, row) if row else {})),
         "budget_form": budgets_form
         or budget_form(list(found.owners), **(filled_from(budget) if budget else {})),
         "edited": row,
+        "changed": budget,
         "now": now,
     }
     return render(request, "quotas/team.html", context, status=status)

@@ -18,6 +18,30 @@ from portal.pages.access import page, said_and_back, viewer_of
 # What the page is about stands first: on a phone the rest lies off the screen.
 _COLUMNS = sorted(COLUMNS, key=lambda column: not column.startswith(ORGANISATION))
 _KINDS = {"cluster": "The cluster", "team": "A team", "project": "A project"}
+# Every action of the table of rights, as the pages call what it opens.
+_SAID = {
+    "view_project": "See it, its jobs and its rules",
+    "submit_job": "Submit jobs, start sessions",
+    "read_log": "Read logs, specs and files of jobs",
+    "read_metrics": "See charts of GPUs and nodes",
+    "view_costs": "See its costs",
+    "manage_project": "Change it, and anybody's jobs in it",
+    "view_team": "See it, its quota and its people",
+    "manage_team": "Let people in and out, make projects, set rules",
+    "manage_service_accounts": "Create and end service accounts",
+    "approve_requests": "Approve its requests for quota",
+    "delegate_rights": "Let somebody act for them",
+    "operate_cluster": "Drain nodes; set pools, queues and limits",
+    "see_jobs": "See that a job exists, whoever runs it",
+    "read_settings": "Read rules and settings",
+    "read_usage": "Read everybody's use of GPUs",
+    "read_books": "Read everybody's costs, prices and months",
+    "keep_books": "Set prices, close months",
+    "read_audit": "Read who changed what",
+    "decide_spending": "Decide on requests for finance",
+    "decide_requests": "Decide on requests for the cluster",
+    "administer_cluster": "Manage people, give roles, change settings",
+}
 
 
 def _table() -> list[tuple[str, list[tuple[str, list[bool]]]]]:
@@ -26,7 +50,7 @@ def _table() -> list[tuple[str, list[tuple[str, list[bool]]]]]:
         (
             _KINDS[kind],
             [
-                (action.replace("_", " "), [column in roles for column in _COLUMNS])
+                (_SAID[action], [column in roles for column in _COLUMNS])
                 for action, roles in TABLE[kind].items()
             ],
         )

@@ -13,6 +13,7 @@ from portal.forms.requests import RuleEndForm, RuleForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.pages.listing.leaves import leaf_of
+from scheduler.conf import load_conf
 from scheduler.selectors.requesting.rules import desk_of_rules, routing_of
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.policies import end_request_policy, set_request_policy
@@ -72,6 +73,7 @@ def _show(request: HttpRequest, *, status: int = 200, form: RuleForm | None = No
         )
     context = {
         "desk": desk,
+        "currency": load_conf().currency,
         "history": leaf_of(request, desk.history, "page", size=50),
         "may_act": can(viewer, "administer", None),
         "form": form,

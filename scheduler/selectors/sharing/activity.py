@@ -23,7 +23,7 @@ from django.db.models import (
     Value,
 )
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
 from accounts.models import Project, User
 from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
@@ -32,7 +32,14 @@ from scheduler.money import steps_per_s
 from scheduler.selectors.sharing.reach import of_team, projects_of
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
 from scheduler.selectors.sharing.use import PERSON, counted_upto, parts_of_use
-from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, JobState
+from scheduler.states import (
+    CHECK_TITLES,
+    LIVE_JOB_STATES,
+    WAITING_JOB_STATES,
+    AttemptState,
+    JobState,
+    WaitReason,
+)
 
 # GPUs that did less than this, on average over so long and lately, are named.
 IDLE_OVER, _STILL = timedelta(minutes=30), timedelta(minutes=2)
@@ -89,6 +96,21 @@ class Use:
 
 
 @dataclass(slots=True)
+class Wait:
+    """Jobs of one person that wait or are held for the same thing, and since when the first does.
+
+    `what` is empty before the scheduler has looked at them.
+    """
+
+    name: str
+    what: str
+    is_held: bool
+    jobs: int
+    gpus: int
+    since: datetime
+
+
+@dataclass(slots=True)
 class Jobs:
     """Open jobs by state and person, and the ends of those that failed lately."""
 
@@ -96,6 +118,7 @@ class Jobs:
     gpus: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     people: dict[str, Person] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -112,6 +135,12 @@ class Activity:
         return sorted(self.idle, key=lambda one: (one.mean_percent, one.job))[:MOST_SHOWN]
 
 
+# Where what is looked at is not what lets a job go.
+_BY_HAND = {
+    WaitReason.HELD_BY_USER: "Release by hand",
+    WaitReason.HELD_BY_ADMIN: "Release by an operator",
+    WaitReason.PAUSED: "Resume by hand",
+}
 _TEXTS = ("what_", "state_", "word_")
 _COUNTS = ("owner_", "job_", "count_", "more")
 _COLUMNS = (*_TEXTS, *_COUNTS, "at_", "price_", "mean", "most_")
@@ -157,10 +186,18 @@ def read_activity(team_id: int, *, since: datetime | None, now: datetime, leads:
             activity.use.names[name] = shown
         elif what == "job":
             _add_jobs(activity.jobs, name, shown, (state, word, count, more))
+            if state in WAITING_JOB_STATES:
+                wait = Wait(shown, _waited_for(word), state == JobState.HELD, count, more, at)
+                activity.jobs.waits.append(wait)
         else:
             email = who.email if who else ""
             activity.idle.append(Idle(job, word, shown, email, count, mean, most, more, at))
     return activity
+
+
+def _waited_for(reason: str) -> str:
+    known = WaitReason(reason) if reason in set(WaitReason) else None
+    return _BY_HAND.get(known) or CHECK_TITLES[known] if known else ""
 
 
 def _shaped(
@@ -185,18 +222,20 @@ def _used_by(part: QuerySet[Any]) -> QuerySet[Any]:
 
 def _open(projects: QuerySet[Project]) -> QuerySet[Any]:
     states = LIVE_JOB_STATES | WAITING_JOB_STATES
-    return _jobs(Job.objects.filter(project__in=projects.values("pk"), state__in=states))
+    jobs = Job.objects.filter(project__in=projects.values("pk"), state__in=states)
+    return _jobs(jobs, "wait_reason")
 
 
 def _failed(projects: QuerySet[Project], now: datetime) -> QuerySet[Any]:
     lately = {"state": JobState.FAILED, "ended_at__gte": now - FAILED_SINCE}
-    return _jobs(Job.objects.filter(project__in=projects.values("pk"), **lately))
+    return _jobs(Job.objects.filter(project__in=projects.values("pk"), **lately), "end_reason")
 
 
-def _jobs(jobs: QuerySet[Job]) -> QuerySet[Any]:
-    keys = {"state_": F("state"), "word_": F("end_reason"), "owner_": F("owner_id")}
+def _jobs(jobs: QuerySet[Job], word: str) -> QuerySet[Any]:
+    keys = {"state_": F("state"), "word_": F(word), "owner_": F("owner_id")}
     gpus = Sum(F("nodes") * F("gpus_per_node"))
-    return _shaped(jobs, "job", keys, {"count_": Count("pk"), "more": gpus})
+    sums = {"count_": Count("pk"), "more": gpus, "at_": Min(Coalesce("yielded_from", "queued_at"))}
+    return _shaped(jobs, "job", keys, sums)
 
 
 def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:

@@ -18,6 +18,7 @@ from scheduler.selectors.sharing.activity import (
     Jobs,
     Person,
     Use,
+    Wait,
     read_activity,
 )
 from scheduler.selectors.sharing.bars import bar_whole
@@ -75,11 +76,13 @@ class BurnDown:
 @dataclass(frozen=True, slots=True)
 class TeamBoard:
     """Constant statements. `idle` is None for those who may not see what GPUs do; of its `idling`
-    jobs it has those that do least."""
+    jobs it has those that do least. `waits` are the largest of `waiting` kinds of waits."""
 
     held: Sequence[HeldRow]
     budgets: Sequence[BurnDown]
     people: Sequence[Person]
+    waits: Sequence[Wait]
+    waiting: int
     states: Mapping[str, int]
     gpus: Mapping[str, int]
     failures: Sequence[tuple[str, str, int]]
@@ -104,6 +107,8 @@ def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
         held=_held(team, now),
         budgets=[_burn_down(one, seen, used, now) for one, seen in budgets],
         people=_people(jobs, used),
+        waits=sorted(jobs.waits, key=_first_wait)[:MOST_SHOWN],
+        waiting=len(jobs.waits),
         states=jobs.states,
         gpus=jobs.gpus,
         failures=_failures(jobs.ends),
@@ -140,6 +145,11 @@ def _burn_down(budget: Budget, standing: Standing, use: Use, now: datetime) -> B
         day -= timedelta(days=1)
         found.append((day, left))
     return BurnDown(budget, standing, ahead, found[::-1])
+
+
+def _first_wait(one: Wait) -> tuple[bool, int, datetime]:
+    """Who asks for most stands first, and what only a hand lets go last."""
+    return one.is_held, -one.gpus, one.since
 
 
 def _people(jobs: Jobs, use: Use) -> list[Person]:

@@ -168,8 +168,8 @@ def require_decider(actor: User, request: QuotaRequest) -> tuple[ReviewStep, Use
             " If no lead has decided by then, it comes to you." if step is ReviewStep.LEAD else ""
         )
         raise Forbidden(
-            f"Another person decides first, {WHO[step]}{until}: for the step after that there is "
-            f"nobody but you.{late}"
+            f"Another person decides first, {WHO[step]}{until}: only you can take the step after "
+            f"that.{late}"
         )
     return step, None if is_own else free[0]
 
