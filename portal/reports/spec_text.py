@@ -131,7 +131,10 @@ def command_line_of(
     ):
         return f"trainyard submit{held} job.yaml"
     lines = [
-        f"trainyard submit{held} --project {spec.project} --name {shlex.quote(spec.name)}",
+        # As wide as the panel beside the form: what a browser breaks again nobody can read.
+        f"trainyard submit{held}",
+        f"--project {spec.project}",
+        f"--name {shlex.quote(spec.name)}",
         f"--nodes {spec.nodes.written()} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
     ]
     lines += [
@@ -184,11 +187,13 @@ def _session_line(spec: JobSpec) -> str:
     shown = spec.readable()
     if spec.session is None or shown.keys() - _OF_SESSIONS:
         return ""
-    pool = f"--pool {spec.pool} " if spec.pool else ""
     lines = [
         f"trainyard session start {spec.session.app}",
-        f"--project {spec.project} --name {shlex.quote(spec.name)}",
-        f"{pool}--gpus {spec.gpus_per_node} --cpus {spec.cpus} --memory {shown['memory']}",
+        f"--project {spec.project}",
+        f"--name {shlex.quote(spec.name)}",
+        *([f"--pool {spec.pool}"] if spec.pool else []),
+        f"--gpus {spec.gpus_per_node} --cpus {spec.cpus}",
+        f"--memory {shown['memory']}",
         f"--time {shown['time_limit']} --idle-stop {shown['session']['idle_stop']}",
     ]
     return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"] if spec.command else lines)

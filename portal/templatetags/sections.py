@@ -1,6 +1,6 @@
 """Which entry of the navigation a page belongs to: its own, or that of where it is reached.
 
-The search is reached from everywhere and belongs to none.
+The search and the notifications are reached from everywhere and belong to none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 ENTRIES: Mapping[str, str] = {
     "home": "home",
     "welcome": "home",
-    "notifications": "home",
     "jobs": "jobs:list",
     "sets": "jobs:list",
     "sessions": "sessions:list",

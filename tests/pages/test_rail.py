@@ -18,7 +18,7 @@ WITHOUT = {
     *("jobs:glance", "jobs:why", "jobs:progress", "jobs:log_find", "jobs:log_lines"),
 }
 # Reached from every page alike.
-OF_NO_ENTRY = {"search"}
+OF_NO_ENTRY = {"search", "notifications:list"}
 
 
 def part(text: str, begin: str) -> str:
