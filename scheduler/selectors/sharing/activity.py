@@ -140,6 +140,7 @@ _BY_HAND = {
     WaitReason.HELD_BY_USER: "Release by hand",
     WaitReason.HELD_BY_ADMIN: "Release by an operator",
     WaitReason.PAUSED: "Resume by hand",
+    WaitReason.POOL_CLOSED: "Queue to be resumed",
 }
 _TEXTS = ("what_", "state_", "word_")
 _COUNTS = ("owner_", "job_", "count_", "more")
