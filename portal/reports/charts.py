@@ -15,7 +15,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from portal.reports.windows import TIME_AXIS
+from portal.reports.windows import TIME_AXIS, WHOLE_FIGURES
 from portal.templatetags import measures
 from scheduler.selectors.machines.hosts import HostSeries
 from scheduler.selectors.telemetry import FULL, DeviceSeries
@@ -30,7 +30,7 @@ GAP = timedelta(seconds=45)
 GAP_STEPS = 4
 BAR_PX, BAR_FRAME_PX = 28, 72
 # Off the corner, where the first words of both axes would touch; so is `TIME_AXIS`.
-VALUES_AXIS = {"rangemode": "tozero", "nticks": 5, "ticklabelstandoff": 6}
+VALUES_AXIS = {"rangemode": "tozero", "nticks": 5, "ticklabelstandoff": 6, **WHOLE_FIGURES}
 NAMES_AXIS = {"type": "category", "automargin": True, "dtick": 1, "ticklabelstandoff": 6}
 # Measure → UUID → x and y.
 Points = dict[str, dict[str, dict[str, list[Any]]]]
@@ -290,7 +290,7 @@ def cost_chart(rows: Sequence[tuple[str, float]], currency: str) -> dict[str, An
             }
         ],
         "layout": {
-            "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0},
+            "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0, **WHOLE_FIGURES},
             "yaxis": NAMES_AXIS,
             "showlegend": False,
             "bargap": 0.35,

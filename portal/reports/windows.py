@@ -1,5 +1,5 @@
-"""Axes of time: how charts name its moments, and when waiting jobs start, drawn below each other
-on one that begins now."""
+"""Axes: how charts name moments and figures; and the one that begins now, on which it is drawn
+when waiting jobs start, below each other."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ TIME_AXIS: dict[str, Any] = {
         {"dtickrange": [86_400_000, None], "value": "%-d %b\n%Y"},
     ],
 }
+# Of values, as the tables beside a chart say them: Plotly itself has `5000` and `10k`.
+WHOLE_FIGURES = {"separatethousands": True, "exponentformat": "none"}
 
 # From when it probably starts until when at the latest; None where nobody knows.
 Window = tuple[datetime | None, datetime | None]

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from portal.reports.charts import NAMES_AXIS, VALUES_AXIS
-from portal.reports.windows import TIME_AXIS
+from portal.reports.windows import TIME_AXIS, WHOLE_FIGURES
 from scheduler.ledger.exact import ZERO
 
 BAR_PX, BAR_FRAME_PX, LEGEND_PX = 32, 80, 24
@@ -18,8 +18,6 @@ _MARKS: tuple[dict[str, Any], ...] = (
     {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}},
     {"symbol": "diamond", "size": 10, "line": {"width": 2}},
 )
-# As the table beside it says them: Plotly itself has `5000` and `10k`.
-_WHOLE_FIGURES = {"separatethousands": True, "exponentformat": "none"}
 # Plotly itself would tell parts from the last to the first.
 _LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
 
@@ -74,7 +72,7 @@ def lying(bars: Sequence[Bar], parts: Sequence[Part], unit: str) -> dict[str, An
     has_legend = len(parts) > 1
     # One part alone is named by its axis.
     words = ", ".join(filter(None, (*(() if has_legend else (parts[0].title,)), unit)))
-    axis = {"rangemode": "tozero", "nticks": 4, "tickangle": 0, **_WHOLE_FIGURES}
+    axis = {"rangemode": "tozero", "nticks": 4, "tickangle": 0, **WHOLE_FIGURES}
     if not any(part.places for part in parts) and _longest(bars) < 4:
         # What comes whole has no tick between.
         axis["dtick"] = 1
@@ -103,7 +101,7 @@ def upright(
         "layout": {
             "barmode": "relative",
             "xaxis": _days_of(names) if is_days else names_axis,
-            "yaxis": {**VALUES_AXIS, **_WHOLE_FIGURES},
+            "yaxis": VALUES_AXIS,
             "showlegend": len(parts) > 1,
             "legend": _LEGEND,
             "bargap": 0.2,
