@@ -66,7 +66,7 @@ def test_what_happened_stands_in_the_charts_and_below_them(client, alice, yard):
 
 def test_a_start_right_after_its_placement_is_named_with_it(client, alice, yard):
     kept = type(yard.attempt).objects.filter(pk=yard.attempt.pk)
-    kept.update(assigned_at=yard.attempt.started_at - timedelta(milliseconds=500))
+    kept.update(assigned_at=kept.get().started_at - timedelta(milliseconds=500))
     client.force_login(alice)
     layout = _page(client, yard).context["charts"][0].figure["layout"]
     assert [one["text"] for one in layout["annotations"]] == ["placed, running"]
