@@ -254,7 +254,7 @@
       this.log.toHash();
     }
 
-    /* Keys work only while the window has the focus, so they never surprise. */
+    /* While the window has the focus; its buttons' keys reach it from all of the page. */
     onKey(event) {
       if (event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
       const both = this.lastKey + event.key;

@@ -47,6 +47,13 @@ def test_a_log_is_followed_searched_linked_and_left(job, visit):
     to_its_log(page, job)
     says, lines = page.locator("[data-says]"), page.get_by_role("log")
     expect(says).to_contain_text("· following")
+    # From anywhere on the page, as far as there is a button or a field for it.
+    page.keyboard.press("f")
+    expect(says).to_contain_text("not following")
+    page.keyboard.press("f")
+    expect(says).to_contain_text("· following")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Find in the whole log")).to_be_focused()
     # On and off, at the end and away from it.
     tab_to(lines)
     page.keyboard.press("f")
