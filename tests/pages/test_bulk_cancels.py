@@ -48,7 +48,7 @@ def hidden(answer) -> dict[str, list[str]]:
 def test_an_array_from_its_page_to_the_second_persons_word(array, lead, operator):
     first, second = signed_in(lead), signed_in(operator)
     page = reverse("sets:detail", args=[array.pk])
-    assert "Propose to cancel set" in text(first.get(page))
+    assert "Propose to cancel array" in text(first.get(page))
     cancel = reverse("sets:cancel", args=[array.pk])
     asks = first.post(cancel)
     assert "A second person has to agree" in text(asks) and "101 jobs of others" in text(asks)
