@@ -7,7 +7,7 @@ every change. `accounts/permissions.py` says what follows from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils import timezone
@@ -52,6 +52,16 @@ def grants_of(user: User) -> Grants:
         rights = rights_of_groups(shown) if shown is not None else _rights(user)
         cached = _made_of(user, rights)
     return cached
+
+
+def picture_of(user: User) -> Hashable | None:
+    """All that decides what the user sees, to be a key: who has the same one sees the same. None
+    for who acts for others, because that begins and ends with the hour."""
+    grants = grants_of(user)
+    if grants.acts_for:
+        return None
+    flags = (user.is_active, user.is_superuser, user.kind, user.reads_logs)
+    return (user.pk, *flags, user.bound_project, grants)
 
 
 def read_grants_of(people: Sequence[User]) -> None:

@@ -1,6 +1,7 @@
 """Reads and changes whose statement is built once, and many of them asked as one."""
 
 from accounts.statements.built import AskedOnce, BuiltOnce, ChangedOnce
+from accounts.statements.counts import CountsOnce
 from accounts.statements.together import Asked, asked_together, read_together
 from accounts.statements.unindexed import empty_here
 
@@ -9,6 +10,7 @@ __all__ = [
     "AskedOnce",
     "BuiltOnce",
     "ChangedOnce",
+    "CountsOnce",
     "asked_together",
     "empty_here",
     "read_together",

@@ -8,25 +8,17 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from scheduler.engine.learning import EndChances, Kind, Run, RunTimes, kind_of
+from scheduler.engine.learning import EndChances, Kind, Run, RunTimes
 from scheduler.engine.snapshot import NONE, Flags, Floats, Snapshot, Waiting, flags, floats
 from scheduler.engine.worth import gpus_of
 from scheduler.models import Attempt, Job, Pool
+from scheduler.selectors.freeing.kinds import kind_columns, kind_in
 from scheduler.states import AttemptState, EndReason, JobState
 
 # The latest so many ended attempts tell.
 LEARN_FROM = 5_000
 LEARN_EVERY = timedelta(minutes=10)
 _CHUNK = 500
-_KIND_FIELDS = (
-    "project_id",
-    "nodes",
-    "gpus_per_node",
-    "spec__command",
-    "spec__script",
-    "spec__session__app",
-    "template_use__version__template",
-)
 # A job goes first once it has waited so much longer than the largest backlog would take, the
 # figures of `scheduler/simulator/guard.py`, and never before this.
 PATIENCE, BACKLOG_WEIGHT, LEAST_WAIT_S = 1.35, 1.25, 3600.0
@@ -106,8 +98,8 @@ class LearntMemory:
         new = sorted(ids - self.kind_of.keys())
         for first in range(0, len(new), _CHUNK):
             rows = Job.objects.filter(pk__in=new[first : first + _CHUNK])
-            for pk, *fields in rows.values_list("pk", *_KIND_FIELDS):
-                self.kind_of[pk] = kind_of(*fields)
+            for pk, *kind in rows.values_list("pk", *kind_columns()):
+                self.kind_of[pk] = kind_in(kind)
 
     def _learn(self, jobs: Waiting, learns: Flags, by_chance: Flags) -> Waiting:
         """How long they will probably run still."""
@@ -169,10 +161,9 @@ def _ended_runs() -> Iterable[Run]:
     ended = Attempt.objects.filter(
         state=AttemptState.ENDED, end_reason=EndReason.COMPLETED, started_at__isnull=False
     ).order_by("-pk")
-    names = [f"job__{name}" for name in _KIND_FIELDS]
-    columns = ("job_id", "started_at", "ended_at", *names)
-    for job, began, over, *fields in ended.values_list(*columns)[:LEARN_FROM]:
-        yield job, kind_of(*fields), max(1.0, (over - began).total_seconds())
+    rows = ended.values_list("job_id", "started_at", "ended_at", *kind_columns("job__"))
+    for job, began, over, *kind in rows[:LEARN_FROM]:
+        yield job, kind_in(kind), max(1.0, (over - began).total_seconds())
 
 
 def _ran_before() -> dict[int, float]:

@@ -16,9 +16,10 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
-from scheduler.engine.learning import Kind, RunTimes, kind_of, kind_of_spec
+from scheduler.engine.learning import Kind, RunTimes, kind_of_spec
 from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.selectors.calendar.plans import may_see
+from scheduler.selectors.freeing.kinds import kind_columns, kind_in
 from scheduler.states import (
     LIVE_ATTEMPT_STATES,
     LIVE_JOB_STATES,
@@ -29,8 +30,6 @@ from scheduler.states import (
 
 # The latest so many runs of the projects that hold the nodes tell.
 LEARN_FROM = 400
-_KIND = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script",
-         "spec__session__app", "template_use__version__template")  # fmt: skip
 _HELD = ("node", "attempt", "attempt__started_at",
          "attempt__assigned_at", "attempt__extended_to_s")  # fmt: skip
 
@@ -80,11 +79,10 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
     found: dict[int, list[Holder]] = {node.pk: [] for node in nodes}
     job = "attempt__job"
     fields = (*_HELD, "may_see_", job, f"{job}__name", f"{job}__time_limit_s", f"{job}__booked_in")
-    kinds = [f"{job}__{name}" for name in _KIND]
     rows = list(
         _placed(nodes)
         .annotate(may_see_=may_see(viewer, f"{job}__project"))
-        .values_list(*fields, *kinds)
+        .values_list(*fields, *kind_columns(f"{job}__"))
         .annotate(gpus=Count("allocations", filter=Q(allocations__released_at__isnull=True)))
         # Who asked for no GPU holds CPUs and memory until its rank is over.
         .filter(Q(gpus__gt=0) | Q(ended_at__isnull=True))
@@ -123,7 +121,7 @@ def _holder(row: tuple[Any, ...], times: RunTimes, now: datetime) -> tuple[int, 
     *kind, gpus = row[10:]
     since = began or assigned
     latest = max(since + timedelta(seconds=extended_s or limit_s), now)
-    ahead_s = times.ahead_s(kind_of(*kind), (now - since).total_seconds())
+    ahead_s = times.ahead_s(kind_in(kind), (now - since).total_seconds())
     likely = None
     if math.isfinite(ahead_s):
         likely = min(now + timedelta(seconds=ahead_s), latest)
@@ -162,8 +160,7 @@ def _runs(projects: set[int]) -> list[tuple[Kind, float]]:
         ended_at__isnull=False,
         job__in=succeeded.order_by("-ended_at").values("pk")[:LEARN_FROM],
     ).order_by()
-    names = [f"job__{name}" for name in _KIND]
-    rows = ended.values_list("started_at", "ended_at", *names)
+    rows = ended.values_list("started_at", "ended_at", *kind_columns("job__"))
     return [
-        (kind_of(*kind), max(1.0, (over - began).total_seconds())) for began, over, *kind in rows
+        (kind_in(kind), max(1.0, (over - began).total_seconds())) for began, over, *kind in rows
     ]

@@ -3,12 +3,15 @@ demonstration is here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import IntegerField, QuerySet, Subquery
+from django.db.models import Expression, QuerySet
 
+from accounts.held import picture_of
 from accounts.models import DemoMark, User
+from accounts.statements import CountsOnce
 from scheduler.selectors.inbox.shown import shown_to
 from scheduler.selectors.inbox.visible import MOST_COUNTED, visible_notifications
 from scheduler.selectors.requesting import waiting_for
@@ -24,25 +27,21 @@ class Calls:
     demo: int = 0
 
 
-class _Number(Subquery):
-    """How many rows a statement has."""
-
-    output_field = IntegerField()
-    # Where nothing can wait for somebody, no statement is written.
-    empty_result_set_value = 0
-    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS rows_)"
-
-
-def calls_along(viewer: User) -> dict[str, Subquery]:
-    """The numbers, to come with the row that a page is about; `keep_calls` takes them from it."""
+def _queries(viewer: User) -> Mapping[str, QuerySet[Any]]:
     new = visible_notifications(viewer).filter(shown_to(viewer), read_at__isnull=True)
-    waiting = waiting_for(viewer).order_by()
-    demo, unread = DemoMark.objects.order_by(), new.order_by()[:MOST_COUNTED]
     return {
-        "calls_approvals": _of(waiting),
-        "calls_unread": _of(unread),
-        "calls_demo": _of(demo),
+        "calls_approvals": waiting_for(viewer).order_by(),
+        "calls_unread": new.order_by()[:MOST_COUNTED],
+        "calls_demo": DemoMark.objects.order_by(),
     }
+
+
+_CALLS = CountsOnce(_queries)
+
+
+def calls_along(viewer: User) -> Mapping[str, Expression]:
+    """The numbers, to come with the row that a page is about; `keep_calls` takes them from it."""
+    return _CALLS.along(viewer, picture_of(viewer))
 
 
 def keep_calls(viewer: User, row: Any) -> None:
@@ -63,7 +62,3 @@ def calls_for(viewer: User) -> Calls:
     numbers = calls_along(viewer).values()
     rows = User.objects.order_by().values_list(*numbers)[:1]
     return Calls(*rows[0]) if rows else Calls()
-
-
-def _of(rows: QuerySet[Any]) -> Subquery:
-    return _Number(rows.values("pk"))

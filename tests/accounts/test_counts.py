@@ -1,0 +1,75 @@
+"""Numbers that come with every page are written down once for each picture of rights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from accounts.held import picture_of
+from accounts.models import Project, User
+from accounts.permissions import projects_visible_to
+from accounts.services import add_member, delegate
+from accounts.statements import CountsOnce
+
+pytestmark = pytest.mark.django_db
+
+
+def counted(counts: CountsOnce[User], viewer: User) -> Mapping[str, Any]:
+    along = counts.along(viewer, picture_of(viewer))
+    found: Mapping[str, Any] = User.objects.order_by().values(**along)[0]
+    return found
+
+
+def test_a_number_is_that_of_the_query_and_written_down_once(alice, project, other_project):
+    built: list[User] = []
+
+    def queries(viewer: User) -> Mapping[str, QuerySet[Any]]:
+        built.append(viewer)
+        return {
+            "seen": projects_visible_to(viewer),
+            "all": Project.objects.order_by()[:1],
+            "none": Project.objects.none(),
+        }
+
+    counts = CountsOnce(queries)
+    for _ in range(2):
+        again = User.objects.get(pk=alice.pk)
+        assert counted(counts, again) == {"seen": 1, "all": 1, "none": 0}
+    assert len(built) == 1
+
+
+def test_what_somebody_is_given_counts_at_the_next_request(alice, root, other_team, other_project):
+    counts = CountsOnce(lambda viewer: {"seen": projects_visible_to(viewer)})
+    before = counted(counts, alice)["seen"]
+    add_member(actor=root, team=other_team, user=alice)
+    again = User.objects.get(pk=alice.pk)
+    assert counted(counts, again)["seen"] == before + 1
+
+
+def test_rights_that_differ_have_pictures_that_differ(alice, bob, root, project):
+    bound = User.objects.get(pk=alice.pk)
+    bound.bound_project = project.pk
+    outside = User.objects.get(pk=alice.pk)
+    outside.reads_logs = False
+    pictures = {picture_of(one) for one in (alice, bob, root, bound, outside)}
+    assert len(pictures) == 5
+    assert picture_of(User.objects.get(pk=alice.pk)) in pictures
+
+
+def test_who_acts_for_others_has_no_picture_because_it_ends_with_the_hour(lead, bob, team):
+    assert picture_of(bob) is not None
+    now = timezone.now()
+    delegate(
+        actor=lead,
+        deputy=bob,
+        scope="approve_requests",
+        team=team,
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+    )
+    assert picture_of(User.objects.get(pk=bob.pk)) is None
