@@ -1,4 +1,4 @@
-"""A new database gets the tables of steps 1 to 17 in one go (record 0104)."""
+"""A new database gets the tables of steps 1 to 20 in one go (record 0104)."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ from django.db import migrations
 
 from accounts.migrations._whole import Whole, steps
 
-STEPS = steps("accounts.migrations", "0017_auditevent_user_agent")
+STEPS = steps("accounts.migrations", "0020_spent_keys")
 AUDIT = import_module("accounts.migrations.0003_audit")
 AUDIT_ON_SQLITE = import_module("accounts.migrations.0007_audit_stays_on_sqlite")
 RATES = import_module("accounts.migrations.0012_rates_without_overlap")

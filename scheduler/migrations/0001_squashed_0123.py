@@ -1,4 +1,4 @@
-"""A new database gets the tables of steps 1 to 92 in one go (record 0104)."""
+"""A new database gets the tables of steps 1 to 123 in one go (record 0104)."""
 
 from importlib import import_module
 
@@ -7,7 +7,7 @@ from django.db import migrations
 
 from accounts.migrations._whole import Whole, steps
 
-STEPS = steps("scheduler.migrations", "0092_meantsecrets")
+STEPS = steps("scheduler.migrations", "0123_warnings_counted")
 BOOKS = import_module("scheduler.migrations.0008_books")
 PARTS = import_module("scheduler.migrations.0026_parts_of_cards")
 BOOKS_ON_SQLITE = import_module("scheduler.migrations.0081_the_books_stay_on_sqlite")
@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
     initial = True
     replaces = [("scheduler", step.__module__.rpartition(".")[2]) for step in STEPS]
     dependencies = [
-        ("accounts", "0001_squashed_0017"),
+        ("accounts", "0001_squashed_0020"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
     operations = [
