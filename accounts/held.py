@@ -10,6 +10,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 
 from accounts.models import Delegation, OrganisationRole, Role, User
@@ -54,9 +55,11 @@ def grants_of(user: User) -> Grants:
     return cached
 
 
-def picture_of(user: User) -> Hashable | None:
+def picture_of(user: User | AnonymousUser) -> Hashable | None:
     """All that decides what the user sees, to be a key: who has the same one sees the same. None
-    for who acts for others, because that begins and ends with the hour."""
+    for who acts for others, because that begins and ends with the hour, and for nobody."""
+    if isinstance(user, AnonymousUser):
+        return None
     grants = grants_of(user)
     if grants.acts_for:
         return None

@@ -1,6 +1,6 @@
 """Reads and changes whose statement is built once, and many of them asked as one."""
 
-from accounts.statements.built import AskedOnce, BuiltOnce, ChangedOnce
+from accounts.statements.built import AskedOnce, AskedOnceFor, BuiltOnce, ChangedOnce
 from accounts.statements.counts import CountsOnce
 from accounts.statements.together import Asked, asked_together, read_together
 from accounts.statements.unindexed import empty_here
@@ -8,6 +8,7 @@ from accounts.statements.unindexed import empty_here
 __all__ = [
     "Asked",
     "AskedOnce",
+    "AskedOnceFor",
     "BuiltOnce",
     "ChangedOnce",
     "CountsOnce",

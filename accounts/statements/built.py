@@ -6,14 +6,15 @@ node's call or a scheduling cycle asks the same few every time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.query import ModelIterable
@@ -26,6 +27,9 @@ Build = Callable[..., QuerySet[Any, Any]]
 # Its rows, and what to write to them.
 Change = Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]
 Value = int | datetime | str
+Asker = TypeVar("Asker")
+# With all that makes objects of its rows a statement takes some hundred kilobytes.
+MOST_KEPT = 64
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.
 _IDS = (-(2**40), -(2**41))
@@ -70,6 +74,38 @@ class AskedOnce:
     def built(self, values: Sequence[Value]) -> Built:
         """Its statement for values of these types."""
         return _built_for(self._build, None, values)
+
+
+class AskedOnceFor(Generic[Asker]):
+    """A query by who asks, and single values: built once for each key."""
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
+        self._build = build
+        self._kept: dict[Hashable, Built | None] = {}
+
+    def read(self, asker: Asker, key: Hashable | None, *values: Value) -> list[Any]:
+        """What the query gives: objects, or tuples of `values_list`.
+
+        All of the asker that the query depends on has to be in the key; with None it is built anew.
+        """
+        if key is None:
+            return list(self._build(asker, *values))
+        kinds = tuple(map(_kind_of, values))
+        place: Hashable = (connection.vendor, key, kinds)
+        built: Any = self._kept.get(place, self)
+        if built is self:
+            built = self._built(asker, kinds)
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[place] = built
+        return made_of(built, _answer(built, (), values)) if built else []
+
+    def _built(self, asker: Asker, kinds: Sequence[type[Value]]) -> Built | None:
+        """None of a query that can have no rows."""
+        try:
+            return _checked(partial(self._build, asker), None, kinds)
+        except EmptyResultSet:
+            return None
 
 
 class ChangedOnce:
@@ -180,6 +216,10 @@ def _kind_of(value: Value) -> type[Value]:
 def _built(
     _vendor: str, build: Build | Change, size: int | None, kinds: tuple[type[Value], ...]
 ) -> Built:
+    return _checked(build, size, kinds)
+
+
+def _checked(build: Build | Change, size: int | None, kinds: Sequence[type[Value]]) -> Built:
     found = [_marked(build, size, kinds, which) for which in (0, 1)]
     if (found[0].sql, found[0].places) != (found[1].sql, found[1].places):
         raise ValueError("the query works values out from its arguments; it cannot be built once")

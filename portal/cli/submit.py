@@ -140,7 +140,8 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     free = f"{quote_['free_gpus']} of {quote_['total_gpus']} are free"
     tasks = f"{quote_['tasks']} tasks of " if quote_["tasks"] > 1 else ""
     print_line(f"It is valid. {tasks}{quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
-    print_line(f"{quote_['jobs_ahead']} jobs are ahead of it.")
+    ahead = quote_["jobs_ahead"]
+    print_line(f"{ahead} job{' is' if ahead == 1 else 's are'} ahead of it.")
     _show_estimate(quote_)
     _show_finish(quote_)
     cost = _price(quote_, quote_["worst_case_cost"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponseBase
@@ -226,19 +226,19 @@ def _places(viewer: User, text: str) -> tuple[list[Result], list[Result]]:
             continue
         if place.right and not can(viewer, place.right, None):
             continue
-        if not words or _begin(words, title, any):
+        if not words or any(_begun(words, title)):
             rank = 0
         else:
-            rank = 1 if _begin(words, f"{title} {other}", all) else 2
+            rank = 1 if all(_begun(words, f"{title} {other}")) else 2
         url = reverse(place.route)
         ranked[rank].append(Result(place.title, url, place.glyph, "page", key=place.key))
     return ranked[0], [*ranked[1], *ranked[2]]
 
 
-def _begin(words: list[str], text: str, quantity: Callable[[Iterable[bool]], bool]) -> bool:
-    """Whether any, or all, of these words begin a word of a text."""
+def _begun(words: list[str], text: str) -> Iterator[bool]:
+    """Of each of these words whether a word of a text begins so."""
     parts = text.split()
-    return quantity(any(part.startswith(word) for part in parts) for word in words)
+    return (any(part.startswith(word) for part in parts) for word in words)
 
 
 def _reports(viewer: User, text: str) -> Iterable[Result]:

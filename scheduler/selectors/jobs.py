@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
-from django.db.models.expressions import Combinable
 from django.utils import timezone
 
 from accounts.errors import NotFound
+from accounts.held import picture_of
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to, reads_inside
+from accounts.statements import AskedOnceFor
 from scheduler.models import Allocation, Attempt, Job, Placement
 from scheduler.selectors.prices.seen import priced_for
 from scheduler.spec import JobSpec
@@ -44,13 +45,26 @@ def visible_jobs(viewer: User) -> QuerySet[Job]:
     return jobs.filter(project__in=projects_visible_to(viewer))
 
 
-def get_visible_job(viewer: User, pk: int, **along: Combinable) -> Job:
-    """`along`: what else this statement gives, as its attributes. Raises NotFound for a missing and
-    for a foreign job alike."""
-    found = visible_jobs(viewer).annotate(**along)
-    job = found.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
-    if job is None:
+def get_visible_job(viewer: User, pk: int) -> Job:
+    """Raises NotFound for a missing and for a foreign job alike."""
+    return read_visible_job(_ONE, viewer, picture_of(viewer), pk)
+
+
+def _one(viewer: User, pk: int) -> QuerySet[Job]:
+    return visible_jobs(viewer).filter(pk=pk)
+
+
+_ONE: AskedOnceFor[User] = AskedOnceFor(_one)
+
+
+def read_visible_job(
+    query: AskedOnceFor[Any], viewer: User, key: Hashable | None, pk: int, asker: Any = None
+) -> Job:
+    """The same from a query of such jobs, which may give more along as its attributes."""
+    rows = query.read(asker or viewer, key, pk) if 0 < pk <= MAX_PK else []
+    if not rows:
         raise NotFound("There is no such job for you.")
+    job: Job = rows[0]
     job.seen_by = viewer
     return job
 

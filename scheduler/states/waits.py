@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -205,7 +206,24 @@ def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
     """The one sentence that page, API and CLI print for a waiting job."""
     known = WaitReason(reason)
     lack = str(facts.get("lack", ""))
-    return fill(_BY_LACK.get((known, lack), WAIT_SENTENCES[known]), facts)
+    return fill(*_of_one(_BY_LACK.get((known, lack), WAIT_SENTENCES[known]), facts))
+
+
+# What a fact is of, and how that is said where the fact is 1.
+_ONE: tuple[tuple[str, str, str], ...] = (
+    ("ahead", "{ahead} jobs are", "{ahead} job is"),
+    ("limit", "{limit} tasks of its array run", "{limit} task of its array runs"),
+)
+
+
+def _of_one(sentence: str, facts: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """The sentence and its facts, where there is one job, one task or one GPU and not several."""
+    for name, several, one in _ONE:
+        if facts.get(name) == 1:
+            sentence = sentence.replace(several, one)
+    if facts.get("limit") == 1 and "cap" in facts:
+        facts = {**facts, "cap": re.sub(r"(GPU|job)s\b", r"\1", str(facts["cap"]))}
+    return sentence, facts
 
 
 def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:

@@ -83,7 +83,7 @@ def test_who_is_refused_unforeseen_is_told_why_and_rests_longer_each_time(
     refused = job if job.state == JobState.QUEUED else other
     assert refused.wait_reason == WaitReason.QUOTA_HARD
     told = wait_sentence(refused.wait_reason, refused.wait_facts)
-    assert told == "vision may have 1 GPUs; it has 1, the job wants 1 more."
+    assert told == "vision may have 1 GPU; it has 1, the job wants 1 more."
 
 
 def test_so_is_who_is_tried_alone_beside_a_start_that_breaks(

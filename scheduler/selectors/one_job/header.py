@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, Subquery
+from django.db.models import Count, Exists, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from accounts.held import picture_of
 from accounts.models import User
 from accounts.models.rows import moment_in, rows_in
+from accounts.statements import AskedOnceFor
 from scheduler.models import Attempt, Job, JobEvent, Placement
 from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.inbox import calls_along, keep_calls
-from scheduler.selectors.jobs import get_visible_job, may_read_inside
+from scheduler.selectors.jobs import may_read_inside, read_visible_job, visible_jobs
 from scheduler.selectors.one_job.carried import carried, document
 from scheduler.selectors.one_job.happened import NEWEST, newest_along, told_events
 from scheduler.selectors.one_job.idling import IdleStanding, standing_in, warnings_along
@@ -55,6 +58,52 @@ class Header:
     watchers: list[Watcher] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who asks for which parts."""
+
+    viewer: User
+    events: int
+    checkpoints: bool
+    tries: bool
+    silences: bool
+    calls: bool
+    waiters: bool
+
+    @property
+    def key(self) -> Hashable | None:
+        picture = picture_of(self.viewer)
+        parts = (self.events, self.checkpoints, self.tries, self.silences, self.calls, self.waiters)
+        return None if picture is None else (picture, parts)
+
+
+def _headed(asked: _Asked, pk: int) -> QuerySet[Job]:
+    held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
+    more: dict[str, Any] = {
+        "silent_": Exists(held),
+        "saved_": _checkpoint(pk),
+        "count_": _count(told_events(pk)),
+        "lease_until_": decided_along(),
+        "idle_": warnings_along(pk),
+        **schedule_along(),
+    }
+    if asked.events:
+        more["events_"] = _latest(pk, asked.events, whole=asked.checkpoints)
+    if asked.tries:
+        more["tries_"] = tries_along(pk)
+    if asked.silences:
+        more["silences_"] = silences_along(pk)
+    if asked.waiters:
+        more["waiters_"] = waiters_along(asked.viewer, job=pk)
+        more["watchers_"] = watchers_along(job=pk)
+    if asked.calls:
+        more |= calls_along(asked.viewer)
+    return visible_jobs(asked.viewer).filter(pk=pk).annotate(**more)
+
+
+_HEADED: AskedOnceFor[_Asked] = AskedOnceFor(_headed)
+
+
 def job_with_header(
     viewer: User,
     pk: int,
@@ -71,26 +120,8 @@ def job_with_header(
     It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`, and
     `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
     """
-    held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
-    more: dict[str, Any] = {
-        "silent_": Exists(held),
-        "saved_": _checkpoint(pk),
-        "count_": _count(told_events(pk)),
-        "lease_until_": decided_along(),
-        "idle_": warnings_along(pk),
-        **schedule_along(),
-    }
-    if events:
-        more["events_"] = _latest(pk, events, whole=checkpoints)
-    if tries:
-        more["tries_"] = tries_along(pk)
-    if silences:
-        more["silences_"] = silences_along(pk)
-    if waiters:
-        more |= {"waiters_": waiters_along(viewer, job=pk), "watchers_": watchers_along(job=pk)}
-    if calls:
-        more |= calls_along(viewer)
-    job: Any = get_visible_job(viewer, pk, **more)
+    asked = _Asked(viewer, events, checkpoints, tries, silences, calls, waiters)
+    job: Any = read_visible_job(_HEADED, viewer, asked.key, pk, asked)
     keep_calls(viewer, job)
     return Header(
         job,

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, QuerySet, Value, When
 
+from accounts.held import picture_of
 from accounts.models import Team, User
 from accounts.permissions import is_operator
 from accounts.selectors import visible_projects
+from accounts.statements import AskedOnceFor
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.saved import MOST_SHOWN, visible_views
-from scheduler.selectors.tables.together import Part, Small, together
+from scheduler.selectors.tables.together import Part, Small, as_one, by_kind
 from scheduler.selectors.waits.deciding import leases
 
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
@@ -55,8 +58,8 @@ class Around:
         return next((view for view in self.views if view.is_default), None)
 
 
-def around_table(viewer: User, table: str) -> Around:
-    """One statement; topics only for the table of jobs."""
+def _around(asked: tuple[User, str]) -> QuerySet[Any, tuple[Any, ...]]:
+    viewer, table = asked
     rows = visible_views(viewer, table).annotate(viewer_=Value(viewer.pk))
     parts = [
         Part("view", rows, word="name", more="query", last=_WHOSE),
@@ -71,7 +74,18 @@ def around_table(viewer: User, table: str) -> Around:
         if not is_operator(viewer):
             seen = visible_projects(viewer).order_by("pk")[: MOST_TOPICS + 1]
             parts.append(Part("project", seen))
-    found = together(*parts)
+    return as_one(*parts)
+
+
+_AROUND: AskedOnceFor[tuple[User, str]] = AskedOnceFor(_around)
+
+
+def around_table(viewer: User, table: str) -> Around:
+    """One statement; topics only for the table of jobs."""
+    picture = picture_of(viewer)
+    key = None if picture is None else (picture, table)
+    found = by_kind(_AROUND.read((viewer, table), key))
+    topics = [] if table != "jobs" else _topics(viewer, found["project"], found["pool"])
     teams = {one.number: one.word for one in found["shared"]}
     views = [_view(one, teams) for one in sorted(found["view"], key=lambda one: one[:2])]
     # One's own come first where not all are shown.
@@ -79,8 +93,8 @@ def around_table(viewer: User, table: str) -> Around:
     return Around(
         sorted(shown, key=lambda view: (view.name, view.pk)),
         sorted(((one.word, one.more) for one in found["team"]), key=lambda one: one[1]),
-        _topics(found.get("project"), found.get("pool", [])),
-        next((one.at for one in found.get("lease", [])), None),
+        topics,
+        next((one.at for one in found["lease"]), None),
         len(views) - len(shown),
     )
 
@@ -91,7 +105,7 @@ def _view(one: Small, teams: dict[int, str]) -> View:
     return View(one.number, one.word, one.more, is_mine, is_default, teams.get(one.number, ""))
 
 
-def _topics(projects: list[Small] | None, pools: list[Small]) -> list[str]:
-    if projects is not None and len(projects) <= MOST_TOPICS:
+def _topics(viewer: User, projects: list[Small], pools: list[Small]) -> list[str]:
+    if not is_operator(viewer) and len(projects) <= MOST_TOPICS:
         return [f"project:{one.number}" for one in sorted(projects)]
     return [f"queue:{one.word}" for one in sorted(pools, key=lambda one: one.word)]

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from django.db.models import Q, TextField, Value
+from django.db.models import Q, QuerySet, TextField, Value
 from django.db.models.functions import Concat
 
+from accounts.held import picture_of
 from accounts.models import Team, User
 from accounts.permissions import team_ids_for
 from accounts.selectors import submittable_projects
+from accounts.statements import AskedOnceFor
 from scheduler.models import Job
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import one_of_each_set, visible_jobs
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.selectors.tables import of_sets
-from scheduler.selectors.tables.together import Part, Small, together
+from scheduler.selectors.tables.together import Part, Small, as_one, by_kind
 from scheduler.selectors.waits.deciding import Decided, decided_by, leases
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES
 
 MOST_DRAFTS = 3
 MOST_LED = 20
 _PATH = Concat("team__slug", Value("/"), "slug", output_field=TextField())
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who asks for how much of what."""
+
+    viewer: User
+    scope: Scope
+    limit: int = 0
+
+    @property
+    def key(self) -> Hashable | None:
+        picture = picture_of(self.viewer)
+        return None if picture is None else (picture, self.scope, self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +78,14 @@ class Beside:
     led: Sequence[tuple[str, str]]
 
 
-def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
-    """One statement."""
+def _beside(asked: _Asked, now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
+    viewer = asked.viewer
     told = open_announcements(viewer, now=now)
     led = Team.objects.filter(pk__in=team_ids_for(viewer, "manage_team") or ()).order_by("name")
-    found = together(
+    return as_one(
         Part(
             "project",
-            submittable_projects(viewer).filter(scope.part_of()),
+            submittable_projects(viewer).filter(asked.scope.part_of()),
             word=_PATH,
             more="name",
         ),
@@ -79,6 +96,15 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         Part("lease", leases(), number="token", at="expires_at"),
         Part("team", led[:MOST_LED], word="slug", more="name"),
     )
+
+
+_BESIDE: AskedOnceFor[_Asked] = AskedOnceFor(_beside)
+
+
+def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
+    """One statement."""
+    asked = _Asked(viewer, scope)
+    found = by_kind(_BESIDE.read(asked, asked.key, now))
     return Beside(
         [ProjectHere(one.number, one.word, one.more) for one in _by_path(found["project"])],
         [
@@ -114,16 +140,9 @@ class HomeJobs:
         return [*self.live, *self.waiting, *self.finished]
 
 
-def home_jobs(
-    viewer: User, *, now: datetime, limit: int = 12, within: Scope = EVERYTHING
-) -> HomeJobs:
-    """The viewer's own jobs: running, waiting, and finished in the last week. One query.
-
-    Of an array that waits the first task stands there, which starts next; an array has finished
-    once none of its tasks runs or waits above.
-    """
-    mine = Job.objects.filter(within.part_of("project"), owner=viewer)
-    week = now - timedelta(days=7)
+def _jobs(asked: _Asked, week: datetime) -> QuerySet[Job]:
+    viewer, limit = asked.viewer, asked.limit
+    mine = Job.objects.filter(asked.scope.part_of("project"), owner=viewer)
     live_ones = one_of_each_set(mine.filter(state__in=LIVE_JOB_STATES))
     waits = one_of_each_set(mine.filter(state__in=WAITING_JOB_STATES), first=True)
     over = one_of_each_set(mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week))
@@ -133,7 +152,22 @@ def home_jobs(
         over.order_by("-ended_at"),
     )
     is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
-    found = list(visible_jobs(viewer).filter(is_one).annotate(**of_sets.told_along("job_set")))
+    return visible_jobs(viewer).filter(is_one).annotate(**of_sets.told_along("job_set"))
+
+
+_JOBS: AskedOnceFor[_Asked] = AskedOnceFor(_jobs)
+
+
+def home_jobs(
+    viewer: User, *, now: datetime, limit: int = 12, within: Scope = EVERYTHING
+) -> HomeJobs:
+    """The viewer's own jobs: running, waiting, and finished in the last week. One query.
+
+    Of an array that waits the first task stands there, which starts next; an array has finished
+    once none of its tasks runs or waits above.
+    """
+    asked = _Asked(viewer, within, limit)
+    found = _JOBS.read(asked, asked.key, now - timedelta(days=7))
     states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
     live, waiting, ended = ([job for job in found if job.state in these] for these in states)
     lists = {"live": live, "waiting": waiting, "finished": ended}

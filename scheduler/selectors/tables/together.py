@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,9 +65,18 @@ def _read(field: str | Combinable) -> Combinable:
 
 def together(*parts: Part) -> dict[str, list[Small]]:
     """What there is of each kind, in no order."""
-    found: dict[str, list[Small]] = {part.what: [] for part in parts}
+    return {**{part.what: [] for part in parts}, **by_kind(as_one(*parts))}
+
+
+def as_one(*parts: Part) -> QuerySet[Any, tuple[Any, ...]]:
+    """The one statement, which is still to be asked; `by_kind` reads its rows."""
     first, *others = [part.tagged() for part in parts]
-    rows: Iterable[tuple[Any, ...]] = first.union(*others, all=True) if others else first
+    return first.union(*others, all=True) if others else first
+
+
+def by_kind(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Small]]:
+    """What there is of each kind; of one that is asked for and not there an empty list."""
+    found: dict[str, list[Small]] = defaultdict(list)
     for what, number, word, more, last, at in rows:
         found[what].append(Small(number, word or "", more or "", last or "", at))
     return found

@@ -1,4 +1,4 @@
-"""Numbers that come with every page are written down once for each picture of rights."""
+"""What pages ask for is written down once for each picture of rights, and answers as ever."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -14,9 +15,15 @@ from accounts.held import picture_of
 from accounts.models import Project, User
 from accounts.permissions import projects_visible_to
 from accounts.services import add_member, delegate
-from accounts.statements import CountsOnce
+from accounts.statements import AskedOnceFor, CountsOnce
+from tests.factories import person
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def outsider(db) -> User:
+    return person("outsider")
 
 
 def counted(counts: CountsOnce[User], viewer: User) -> Mapping[str, Any]:
@@ -73,3 +80,51 @@ def test_who_acts_for_others_has_no_picture_because_it_ends_with_the_hour(lead, 
         ends_at=now + timedelta(hours=1),
     )
     assert picture_of(User.objects.get(pk=bob.pk)) is None
+
+
+def seen(viewer: User, pk: int) -> QuerySet[Project]:
+    return projects_visible_to(viewer).filter(pk=pk)
+
+
+def test_a_query_is_built_once_and_gives_each_what_they_see(alice, bob, carol, root, project):
+    built: list[User] = []
+
+    def build(viewer: User, pk: int) -> QuerySet[Project]:
+        built.append(viewer)
+        return seen(viewer, pk)
+
+    query: AskedOnceFor[User] = AskedOnceFor(build)
+    for _ in range(2):
+        for viewer in (alice, bob, carol, root):
+            again = User.objects.get(pk=viewer.pk)
+            for pk in (project.pk, project.pk + 1_000):
+                found = query.read(again, picture_of(again), pk)
+                assert found == list(seen(again, pk))
+                assert [one.team.name for one in found] == [project.team.name] * len(found)
+    # Whoever sees no project is asked about once, and then the database is not.
+    assert {one.pk for one in built} == {alice.pk, bob.pk, carol.pk, root.pk}
+    assert len(built) <= 3 * 4
+
+
+def test_without_a_picture_it_is_built_each_time(alice, project):
+    built: list[int] = []
+
+    def build(viewer: User, pk: int) -> QuerySet[Project]:
+        built.append(pk)
+        return seen(viewer, pk)
+
+    query: AskedOnceFor[User] = AskedOnceFor(build)
+    for _ in range(2):
+        assert query.read(alice, None, project.pk) == [project]
+    assert built == [project.pk, project.pk]
+
+
+def test_nobody_sees_nothing_and_no_statement_is_asked(
+    db, project, outsider, django_assert_num_queries
+):
+    query: AskedOnceFor[User] = AskedOnceFor(seen)
+    picture = picture_of(outsider)
+    with django_assert_num_queries(0):
+        assert query.read(outsider, picture, project.pk) == []
+        assert query.read(outsider, picture, project.pk) == []
+    assert picture_of(AnonymousUser()) is None
