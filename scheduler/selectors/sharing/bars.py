@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from accounts.models import User
+from accounts.models import Membership, User
+from accounts.statements import AskedOnceFor
 from scheduler.models import Budget, Quota
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.selectors.sharing.budgets import percent_of, printed_of
 from scheduler.selectors.sharing.limits import owner_path
-from scheduler.selectors.sharing.reckoning import figure_of, with_standings
+from scheduler.selectors.sharing.reckoning import figure_of, standing_of, with_holds
 
 # One more is read, so that a page can say that there are more.
 MOST_BARS = 6
@@ -66,15 +67,22 @@ class BudgetBar:
     share: str
 
 
-def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[QuotaBar]:
-    """Of the teams one is in, or of the scope, as they hold now; one query."""
+def _quotas(asked: tuple[int, Scope], now: datetime) -> QuerySet[Quota]:
     granted = Q(grants__revoked_at=None, grants__valid_from__lte=now, grants__valid_until__gt=now)
-    rows = Quota.objects.filter(_of_teams(viewer, within)).annotate(
+    rows = Quota.objects.filter(_of_teams(*asked)).annotate(
         more_guaranteed=Coalesce(Sum("grants__guaranteed", filter=granted), 0),
         more_maximum=Coalesce(Sum("grants__maximum", filter=granted), 0),
     )
-    found = rows.select_related("account__team", "account__project__team", "pool")[: MOST_BARS + 1]
-    return [_quota_bar(quota) for quota in found]
+    return rows.select_related("account__team", "account__project__team", "pool")[: MOST_BARS + 1]
+
+
+_QUOTAS: AskedOnceFor[tuple[int, Scope]] = AskedOnceFor(_quotas)
+
+
+def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[QuotaBar]:
+    """Of the teams one is in, or of the scope, as they hold now; one query."""
+    asked = viewer.pk, within
+    return [_quota_bar(quota) for quota in _QUOTAS.read(asked, asked, now)]
 
 
 def _quota_bar(quota: Any) -> QuotaBar:
@@ -90,12 +98,18 @@ def _quota_bar(quota: Any) -> QuotaBar:
     )
 
 
+def _budgets(asked: tuple[int, Scope], now: datetime) -> QuerySet[Budget]:
+    rows = Budget.objects.filter(_of_teams(*asked), valid_from__lte=now, valid_until__gt=now)
+    rows = rows.select_related("account__team", "account__project__team")
+    return with_holds(rows.order_by("valid_until", "pk")[: MOST_BARS + 1])
+
+
+_BUDGETS: AskedOnceFor[tuple[int, Scope]] = AskedOnceFor(_budgets)
+
+
 def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[BudgetBar]:
     """Of the teams one is in, or of the scope, those of this moment; one query."""
-    rows = Budget.objects.filter(
-        _of_teams(viewer, within), valid_from__lte=now, valid_until__gt=now
-    ).select_related("account__team", "account__project__team")
-    first = rows.order_by("valid_until", "pk")[: MOST_BARS + 1]
+    asked = viewer.pk, within
     return [
         BudgetBar(
             owner=owner_path(budget),
@@ -108,15 +122,16 @@ def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> S
             over=printed_of(budget, standing).over_words(standing),
             share=printed_of(budget, standing).share_words(standing.used),
         )
-        for budget, standing in with_standings(first, now=now)
+        for budget in _BUDGETS.read(asked, asked, now)
+        for standing in [standing_of(budget, now=now)]
     ]
 
 
-def _of_teams(viewer: User, within: Scope) -> Q:
+def _of_teams(viewer: int, within: Scope) -> Q:
     if within.project_id is not None:
         # What the team may do holds for its projects, too.
         return Q(account__project=within.project_id) | Q(account__team=within.team_id)
     if within:
         return Q(account__team__in=within.teams) | Q(account__project__team__in=within.teams)
-    teams = viewer.memberships.values("team")
+    teams = Membership.objects.filter(user=viewer).order_by().values("team")
     return Q(account__team__in=teams) | Q(account__project__team__in=teams)
