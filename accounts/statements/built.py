@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from django.db.models.query import ModelIterable
 from django.db.models.sql import UpdateQuery
 
-from accounts.statements.making import made_at_once
+from accounts.statements.making import made_at_once, without_query
 
 # Ids, where it takes some, and then single values: keys, moments and texts.
 Build = Callable[..., QuerySet[Any, Any]]
@@ -28,8 +28,8 @@ Build = Callable[..., QuerySet[Any, Any]]
 Change = Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]
 Value = int | datetime | str
 Asker = TypeVar("Asker")
-# With all that makes objects of its rows a statement takes some hundred kilobytes.
-MOST_KEPT = 64
+# With all that makes objects of its rows a statement takes some ten kilobytes.
+MOST_KEPT = 128
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.
 _IDS = (-(2**40), -(2**41))
@@ -103,9 +103,11 @@ class AskedOnceFor(Generic[Asker]):
     def _built(self, asker: Asker, kinds: Sequence[type[Value]]) -> Built | None:
         """None of a query that can have no rows."""
         try:
-            return _checked(partial(self._build, asker), None, kinds)
+            built = _checked(partial(self._build, asker), None, kinds)
         except EmptyResultSet:
             return None
+        query, maker = without_query(built.query, built.compiler)
+        return replace(built, query=query, compiler=maker)
 
 
 class ChangedOnce:

@@ -7,10 +7,12 @@ default, tells who listens and sets one value after the other. Nearly all of tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, cast
 
-from django.db.models import Model
+from django.db.models import Expression, Model, QuerySet, Transform, Value
 from django.db.models.base import ModelState
+from django.db.models.expressions import Col
 from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.query_utils import DeferredAttribute
 from django.db.models.signals import post_init, pre_init
@@ -35,6 +37,26 @@ def _is_plain(model: type[Model]) -> bool:
     return is_usual and all(
         field.descriptor_class in _PLAIN for field in model._meta.concrete_fields
     )
+
+
+def without_query(query: QuerySet[Any, Any], compiler: Any) -> tuple[QuerySet[Any, Any], Any]:
+    """What makes objects of a statement's rows, without that which it was written down from, which
+    takes ten times as much room."""
+    bare: Any = QuerySet(query.model, using=query.db)
+    bare._iterable_class = cast(Any, query)._iterable_class
+    maker = copy(compiler)
+    maker.query = maker.where = maker.having = maker.qualify = None
+    maker.select = [(_alike(one), None, alias) for one, _, alias in compiler.select]
+    return bare, maker
+
+
+def _alike(column: Any) -> Any:
+    """An expression whose values are read in the same way. Of those that Django or a field may look
+    at for that it is the same one."""
+    is_usual = getattr(type(column), "convert_value", None) is Expression.convert_value
+    if isinstance(column, Col | Transform) or not is_usual:
+        return column
+    return Value(None, output_field=column.output_field)
 
 
 class _Maker:
