@@ -10,7 +10,7 @@ from tests.pages.test_budgets import PAGES, WHO
 from tests.pages.test_matrix import address, people, things
 
 __all__ = ["people", "things"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
 HERE = 'aria-current="page"'
 # Of those in front of the sign-in, and what a page fetches for itself.
 WITHOUT = {

@@ -8,7 +8,7 @@ from tests.pages.matrix import ROWS
 from tests.pages.raw_words import raw_words
 from tests.pages.test_matrix import address, people, things
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
 __all__ = ["people", "things"]
 
 
