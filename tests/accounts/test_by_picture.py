@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import QuerySet
+from django.db.models import Exists, F, FloatField, OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Coalesce, TruncDay
 from django.utils import timezone
 
 from accounts.held import picture_of
-from accounts.models import Project, User
+from accounts.models import AuditEvent, Project, User
 from accounts.permissions import projects_visible_to
 from accounts.services import add_member, delegate
 from accounts.statements import AskedOnceFor, CountsOnce
@@ -128,3 +129,44 @@ def test_nobody_sees_nothing_and_no_statement_is_asked(
         assert query.read(outsider, picture, project.pk) == []
         assert query.read(outsider, picture, project.pk) == []
     assert picture_of(AnonymousUser()) is None
+
+
+def told(_viewer: User, since: datetime) -> QuerySet[AuditEvent]:
+    """Columns of every kind: of the model and of another, moments, flags and numbers."""
+    newer = AuditEvent.objects.filter(pk__gt=OuterRef("pk"))
+    return (
+        AuditEvent.objects.filter(at__gte=since)
+        .select_related("actor")
+        .annotate(
+            day=TruncDay("at"),
+            next_at=Subquery(newer.order_by("pk").values("at")[:1]),
+            is_last=~Exists(newer),
+            number=F("pk") + 1,
+            share=Cast("pk", FloatField()) / 2,
+            word=Coalesce(Subquery(newer.order_by("pk").values("action")[:1]), Value("none")),
+        )
+        .order_by("pk")
+    )
+
+
+@pytest.mark.parametrize("fields", [(), ("pk", "day", "next_at", "actor__username")])
+def test_what_is_kept_makes_the_same_objects(alice, project, fields):
+    """Though the query that says of what kind each column is has gone."""
+
+    def build(viewer: User, since: datetime) -> QuerySet[Any]:
+        rows = told(viewer, since)
+        return rows.values_list(*fields) if fields else rows
+
+    since = timezone.now() - timedelta(days=1)
+    query: AskedOnceFor[User] = AskedOnceFor(build)
+    found = [query.read(alice, "alice", since) for _ in range(2)]
+    usual = list(build(alice, since))
+    assert len(usual) > 3
+    if fields:
+        assert found == [usual, usual]
+        return
+    for objects in found:
+        for one, same in zip(objects, usual, strict=True):
+            assert vars(one).keys() == vars(same).keys()
+            assert one.actor == same.actor and one._state.fields_cache.keys() == {"actor"}
+            assert {**vars(one), "_state": 0} == {**vars(same), "_state": 0}
