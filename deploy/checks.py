@@ -29,8 +29,9 @@ QUICK = "not gpu and not long"
 ON_SQLITE = f"{QUICK} and not postgres"
 ON_POSTGRES = f"{QUICK} and not once and not torch"
 # Two processes, a file whole in one of them, as its fixtures are made once; the longest files first
-# (`tests/longest_first.py`), not those of the most tests.
-TWO = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
+# (`tests/longest_first.py`), not those of the most tests. A test that hangs ends its process and
+# is begun again in the next one, without an end if it hangs there, too: two more are enough.
+TWO = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "2", "-q")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # What asks for the day or the hour within pytest's own process, where `tests/later.py` can move it.
 DATED = (
