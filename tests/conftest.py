@@ -18,7 +18,7 @@ from accounts.services import create_project, create_team
 from tests import factories
 
 pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing", "tests.longest_first"]
-pytest_plugins += ["tests.receiving"]
+pytest_plugins += ["tests.receiving", "tests.begun_again"]
 if os.environ.get("TRAINYARD_TEST_NOW"):
     pytest_plugins.append("tests.later")
 
