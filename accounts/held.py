@@ -55,16 +55,17 @@ def grants_of(user: User) -> Grants:
     return cached
 
 
-def picture_of(user: User | AnonymousUser) -> Hashable | None:
-    """All that decides what the user sees, to be a key: who has the same one sees the same. None
-    for who acts for others, because that begins and ends with the hour, and for nobody."""
+def picture_of(user: User | AnonymousUser, *beside: Hashable) -> Hashable | None:
+    """All that decides what the user sees, to be a key with what is `beside` it: who has the same
+    one sees the same. None for who acts for others, because that begins and ends with the hour, and
+    for nobody."""
     if isinstance(user, AnonymousUser):
         return None
     grants = grants_of(user)
     if grants.acts_for:
         return None
     flags = (user.is_active, user.is_superuser, user.kind, user.reads_logs)
-    return (user.pk, *flags, user.bound_project, grants)
+    return (user.pk, *flags, user.preview_groups, user.bound_project, grants, *beside)
 
 
 def read_grants_of(people: Sequence[User]) -> None:

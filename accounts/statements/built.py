@@ -28,7 +28,7 @@ Build = Callable[..., QuerySet[Any, Any]]
 Change = Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]
 Value = int | datetime | str
 Asker = TypeVar("Asker")
-# With all that makes objects of its rows a statement takes some ten kilobytes.
+# With all that makes objects of its rows a statement takes 50 to 80 kilobytes.
 MOST_KEPT = 128
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.

@@ -139,7 +139,8 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
         return
     free = f"{quote_['free_gpus']} of {quote_['total_gpus']} are free"
     tasks = f"{quote_['tasks']} tasks of " if quote_["tasks"] > 1 else ""
-    print_line(f"It is valid. {tasks}{quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
+    gpus = f"{quote_['gpus']} GPU{'' if quote_['gpus'] == 1 else 's'}"
+    print_line(f"It is valid. {tasks}{gpus} in pool {quote_['pool']}; {free},")
     ahead = quote_["jobs_ahead"]
     print_line(f"{ahead} job{' is' if ahead == 1 else 's are'} ahead of it.")
     _show_estimate(quote_)

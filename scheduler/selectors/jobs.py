@@ -47,21 +47,22 @@ def visible_jobs(viewer: User) -> QuerySet[Job]:
 
 def get_visible_job(viewer: User, pk: int) -> Job:
     """Raises NotFound for a missing and for a foreign job alike."""
-    return read_visible_job(_ONE, viewer, picture_of(viewer), pk)
+    return read_visible_job(_ONE, viewer, pk)
 
 
-def _one(viewer: User, pk: int) -> QuerySet[Job]:
-    return visible_jobs(viewer).filter(pk=pk)
+def _one(asked: tuple[User, None], pk: int) -> QuerySet[Job]:
+    return visible_jobs(asked[0]).filter(pk=pk)
 
 
-_ONE: AskedOnceFor[User] = AskedOnceFor(_one)
+_ONE: AskedOnceFor[tuple[User, None]] = AskedOnceFor(_one)
 
 
 def read_visible_job(
-    query: AskedOnceFor[Any], viewer: User, key: Hashable | None, pk: int, asker: Any = None
+    query: AskedOnceFor[Any], viewer: User, pk: int, parts: Hashable = None
 ) -> Job:
-    """The same from a query of such jobs, which may give more along as its attributes."""
-    rows = query.read(asker or viewer, key, pk) if 0 < pk <= MAX_PK else []
+    """The same from a query by viewer and `parts`, which gives these along as its attributes."""
+    asked = viewer, parts
+    rows = query.read(asked, picture_of(viewer, parts), pk) if 0 < pk <= MAX_PK else []
     if not rows:
         raise NotFound("There is no such job for you.")
     job: Job = rows[0]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from accounts.held import picture_of
 from accounts.models import User
 from accounts.models.rows import moment_in, rows_in
 from accounts.statements import AskedOnceFor
@@ -58,11 +56,9 @@ class Header:
     watchers: list[Watcher] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Who asks for which parts."""
+class _Parts(NamedTuple):
+    """What is asked for; see `job_with_header`."""
 
-    viewer: User
     events: int
     checkpoints: bool
     tries: bool
@@ -70,14 +66,9 @@ class _Asked:
     calls: bool
     waiters: bool
 
-    @property
-    def key(self) -> Hashable | None:
-        picture = picture_of(self.viewer)
-        parts = (self.events, self.checkpoints, self.tries, self.silences, self.calls, self.waiters)
-        return None if picture is None else (picture, parts)
 
-
-def _headed(asked: _Asked, pk: int) -> QuerySet[Job]:
+def _headed(asked: tuple[User, _Parts], pk: int) -> QuerySet[Job]:
+    viewer, parts = asked
     held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
     more: dict[str, Any] = {
         "silent_": Exists(held),
@@ -87,21 +78,21 @@ def _headed(asked: _Asked, pk: int) -> QuerySet[Job]:
         "idle_": warnings_along(pk),
         **schedule_along(),
     }
-    if asked.events:
-        more["events_"] = _latest(pk, asked.events, whole=asked.checkpoints)
-    if asked.tries:
+    if parts.events:
+        more["events_"] = _latest(pk, parts.events, whole=parts.checkpoints)
+    if parts.tries:
         more["tries_"] = tries_along(pk)
-    if asked.silences:
+    if parts.silences:
         more["silences_"] = silences_along(pk)
-    if asked.waiters:
-        more["waiters_"] = waiters_along(asked.viewer, job=pk)
+    if parts.waiters:
+        more["waiters_"] = waiters_along(viewer, job=pk)
         more["watchers_"] = watchers_along(job=pk)
-    if asked.calls:
-        more |= calls_along(asked.viewer)
-    return visible_jobs(asked.viewer).filter(pk=pk).annotate(**more)
+    if parts.calls:
+        more |= calls_along(viewer)
+    return visible_jobs(viewer).filter(pk=pk).annotate(**more)
 
 
-_HEADED: AskedOnceFor[_Asked] = AskedOnceFor(_headed)
+_HEADED: AskedOnceFor[tuple[User, _Parts]] = AskedOnceFor(_headed)
 
 
 def job_with_header(
@@ -120,8 +111,8 @@ def job_with_header(
     It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`, and
     `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
     """
-    asked = _Asked(viewer, events, checkpoints, tries, silences, calls, waiters)
-    job: Any = read_visible_job(_HEADED, viewer, asked.key, pk, asked)
+    parts = _Parts(events, checkpoints, tries, silences, calls, waiters)
+    job: Any = read_visible_job(_HEADED, viewer, pk, parts)
     keep_calls(viewer, job)
     return Header(
         job,

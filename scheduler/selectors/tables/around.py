@@ -82,9 +82,7 @@ _AROUND: AskedOnceFor[tuple[User, str]] = AskedOnceFor(_around)
 
 def around_table(viewer: User, table: str) -> Around:
     """One statement; topics only for the table of jobs."""
-    picture = picture_of(viewer)
-    key = None if picture is None else (picture, table)
-    found = by_kind(_AROUND.read((viewer, table), key))
+    found = by_kind(_AROUND.read((viewer, table), picture_of(viewer, table)))
     topics = [] if table != "jobs" else _topics(viewer, found["project"], found["pool"])
     teams = {one.number: one.word for one in found["shared"]}
     views = [_view(one, teams) for one in sorted(found["view"], key=lambda one: one[:2])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
@@ -30,20 +30,6 @@ from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STAT
 MOST_DRAFTS = 3
 MOST_LED = 20
 _PATH = Concat("team__slug", Value("/"), "slug", output_field=TextField())
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Who asks for how much of what."""
-
-    viewer: User
-    scope: Scope
-    limit: int = 0
-
-    @property
-    def key(self) -> Hashable | None:
-        picture = picture_of(self.viewer)
-        return None if picture is None else (picture, self.scope, self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +64,14 @@ class Beside:
     led: Sequence[tuple[str, str]]
 
 
-def _beside(asked: _Asked, now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
-    viewer = asked.viewer
+def _beside(asked: tuple[User, Scope], now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
+    viewer, scope = asked
     told = open_announcements(viewer, now=now)
     led = Team.objects.filter(pk__in=team_ids_for(viewer, "manage_team") or ()).order_by("name")
     return as_one(
         Part(
             "project",
-            submittable_projects(viewer).filter(asked.scope.part_of()),
+            submittable_projects(viewer).filter(scope.part_of()),
             word=_PATH,
             more="name",
         ),
@@ -98,13 +84,12 @@ def _beside(asked: _Asked, now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
     )
 
 
-_BESIDE: AskedOnceFor[_Asked] = AskedOnceFor(_beside)
+_BESIDE: AskedOnceFor[tuple[User, Scope]] = AskedOnceFor(_beside)
 
 
 def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
     """One statement."""
-    asked = _Asked(viewer, scope)
-    found = by_kind(_BESIDE.read(asked, asked.key, now))
+    found = by_kind(_BESIDE.read((viewer, scope), picture_of(viewer, scope), now))
     return Beside(
         [ProjectHere(one.number, one.word, one.more) for one in _by_path(found["project"])],
         [
@@ -140,9 +125,9 @@ class HomeJobs:
         return [*self.live, *self.waiting, *self.finished]
 
 
-def _jobs(asked: _Asked, week: datetime) -> QuerySet[Job]:
-    viewer, limit = asked.viewer, asked.limit
-    mine = Job.objects.filter(asked.scope.part_of("project"), owner=viewer)
+def _jobs(asked: tuple[User, Scope, int], week: datetime) -> QuerySet[Job]:
+    viewer, within, limit = asked
+    mine = Job.objects.filter(within.part_of("project"), owner=viewer)
     live_ones = one_of_each_set(mine.filter(state__in=LIVE_JOB_STATES))
     waits = one_of_each_set(mine.filter(state__in=WAITING_JOB_STATES), first=True)
     over = one_of_each_set(mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week))
@@ -155,7 +140,7 @@ def _jobs(asked: _Asked, week: datetime) -> QuerySet[Job]:
     return visible_jobs(viewer).filter(is_one).annotate(**of_sets.told_along("job_set"))
 
 
-_JOBS: AskedOnceFor[_Asked] = AskedOnceFor(_jobs)
+_JOBS: AskedOnceFor[tuple[User, Scope, int]] = AskedOnceFor(_jobs)
 
 
 def home_jobs(
@@ -166,8 +151,8 @@ def home_jobs(
     Of an array that waits the first task stands there, which starts next; an array has finished
     once none of its tasks runs or waits above.
     """
-    asked = _Asked(viewer, within, limit)
-    found = _JOBS.read(asked, asked.key, now - timedelta(days=7))
+    key = picture_of(viewer, within, limit)
+    found = _JOBS.read((viewer, within, limit), key, now - timedelta(days=7))
     states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
     live, waiting, ended = ([job for job in found if job.state in these] for these in states)
     lists = {"live": live, "waiting": waiting, "finished": ended}
