@@ -4,6 +4,7 @@ from accounts.statements.built import AskedOnce, AskedOnceFor, BuiltOnce, Change
 from accounts.statements.counts import CountsOnce
 from accounts.statements.together import Asked, asked_together, read_together
 from accounts.statements.unindexed import empty_here
+from accounts.statements.words import Word
 
 __all__ = [
     "Asked",
@@ -12,6 +13,7 @@ __all__ = [
     "BuiltOnce",
     "ChangedOnce",
     "CountsOnce",
+    "Word",
     "asked_together",
     "empty_here",
     "read_together",

@@ -139,11 +139,12 @@ def picture(now: datetime, tier: int = 0) -> tuple[Snapshot, Policy]:
         return _picture(now, tier)
 
 
-def _picture(now: datetime, tier: int = 0) -> tuple[Snapshot, Policy]:
+def _picture(now: datetime, tier: int = 0, *, decides: bool = True) -> tuple[Snapshot, Policy]:
     policy = policy_in_force()
     with lent_rows() as kept:
         loaded = load_snapshot(now, moves=policy.moves, half_life_s=policy.memory_s, kept=kept)
-    loaded = loaded.to_decide(policy, now=now, tier=tier)
+    if decides:
+        loaded = loaded.to_decide(policy, now=now, tier=tier)
     return Memories().add_to(loaded.snapshot, policy, now=now), policy
 
 
@@ -234,13 +235,21 @@ def before_answer(viewer: User, job: Job, other_pk: int, *, now: datetime) -> Pr
 
     Raises NotFound.
     """
-    return precedence_of(viewer, job, other_pk, lambda: standing_now(*picture(now), job.pk))
+    return precedence_of(viewer, job, other_pk, lambda: _standing(job, now))
 
 
 def before_answers(viewer: User, job: Job, *, now: datetime) -> list[tuple[Job, bool, Precedence]]:
     """The jobs that were started last while this one waited, whether the viewer may know each, and
     why it went before; loads the line once if this one still waits."""
-    return went_before(viewer, job, lambda: standing_now(*picture(now), job.pk))
+    return went_before(viewer, job, lambda: _standing(job, now))
+
+
+def _standing(job: Job, now: datetime) -> Standing | None:
+    """Where it stands in the line, which is put in order and not decided: nobody's stop is looked
+    at, so that who runs is not read."""
+    with read_together(now):
+        snapshot, policy = _picture(now, decides=False)
+    return standing_now(snapshot, policy, job.pk)
 
 
 def places_now(pool: Pool, *, now: datetime) -> dict[int, Standing]:

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
 
 from django.db.models import Case, Count, F, Q, QuerySet, When
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
-from accounts.models.rows import partly_read
+from accounts.models.rows import partly_read, partly_reading
 from accounts.permissions import can
-from accounts.statements import read_together
+from accounts.statements import Word, read_together
 from scheduler.engine.explaining.standing import Standing
 from scheduler.models import Job, MaintenanceWindow, Pool, Queue
 from scheduler.selectors.calendar.bookings import BookingView, booking_rows, names_of, views_of_rows
@@ -25,17 +24,15 @@ from scheduler.states import JobState, WaitReason, wait_sentence
 _FIRST, _LAST = -(2**62), 2**62
 # What a row says and is ordered by; jobs and people have many columns more.
 _SHOWN = (
-    "name", "state", "tier", "nodes", "gpus_per_node", "gpu_model", "queued_at", "yielded_from",
-    "wait_reason", "wait_facts", "wait_checked_at", "pool_id", "owner_id", "project_id",
+    "id", "name", "state", "tier", "nodes", "gpus_per_node", "gpu_model", "queued_at",
+    "yielded_from", "wait_reason", "wait_facts", "wait_checked_at", "pool_id", "owner_id",
+    "project_id",
 )  # fmt: skip
 # Whose they are, beside each row: objects are made once of each person and project.
-_WHOSE = {
-    "username_": F("owner__username"),
-    "display_name_": F("owner__display_name"),
-    "slug_": F("project__slug"),
-    "team_": F("project__team_id"),
-    "team_slug_": F("project__team__slug"),
-}
+_WHOSE = (
+    "owner__username", "owner__display_name",
+    "project__slug", "project__team_id", "project__team__slug",
+)  # fmt: skip
 # Who waits for one of these stands outside the line: the scheduler counts nobody ahead of them.
 _OUTSIDE = (
     WaitReason.INFEASIBLE_EVER, WaitReason.BUDGET_EXHAUSTED, WaitReason.QUOTA_HARD,
@@ -116,13 +113,12 @@ def _row(position: int, job: Job, standing: Standing | None, *, is_shown: bool) 
     )
 
 
-def _waiting(pool: Pool) -> QuerySet[Any]:
-    queued = Job.objects.filter(pool=pool, state=JobState.QUEUED)
-    return queued.only(*_SHOWN).annotate(**_WHOSE)
+def _waiting(pool: Pool) -> QuerySet[Job]:
+    return Job.objects.filter(pool=pool, state=Word(JobState.QUEUED))
 
 
-def _with_whose(found: list[Any]) -> list[Job]:
-    """The same with one object for each person and project."""
+def _with_whose(jobs: QuerySet[Job]) -> list[Job]:
+    """These jobs with one object for each person and project; one query."""
 
     @cache
     def person(pk: int, username: str, display_name: str) -> User:
@@ -134,20 +130,28 @@ def _with_whose(found: list[Any]) -> list[Job]:
         found.team = partly_read(Team, id=team, slug=team_slug)
         return found
 
-    for job in found:
-        job.owner = person(job.owner_id, job.username_, job.display_name_)
-        job.project = project(job.project_id, job.slug_, job.team_, job.team_slug_)
+    of_row, found = partly_reading(Job, _SHOWN), list[Job]()
+    for row in jobs.values_list(*_SHOWN, *_WHOSE):
+        job = of_row(row)
+        username, display_name, slug, team, team_slug = row[len(_SHOWN) :]
+        job.owner = person(job.owner_id, username, display_name)
+        job.project = project(job.project_id, slug, team, team_slug)
+        found.append(job)
     return found
 
 
-def _first(jobs: QuerySet[Any], limit: int, places: Mapping[int, Standing]) -> list[Any]:
+def _first(jobs: QuerySet[Job], limit: int, places: Mapping[int, Standing]) -> QuerySet[Job]:
     """Those whom `_place` puts first: the oldest of a tier need not be among them."""
     listed = sorted(places, key=lambda pk: places[pk].place)[:limit]
     is_outside = Case(When(wait_reason__in=_OUTSIDE, then=1), default=0)
     place = F("wait_facts__ahead").asc(nulls_last=True)
-    others = jobs.exclude(pk__in=listed).order_by(is_outside, "-tier", place, "queued_at", "id")
-    known = jobs.filter(pk__in=listed) if listed else ()
-    return [*known, *others[: limit - len(listed)]]
+    order = (is_outside, "-tier", place, "queued_at", "id")
+    others = jobs.exclude(pk__in=listed) if listed else jobs
+    # Their numbers are put in order, and what is said of a job is read of those that are shown.
+    shown = Q(pk__in=others.order_by(*order).values("pk")[: limit - len(listed)])
+    if listed:
+        shown |= Q(pk__in=jobs.filter(pk__in=listed).values("pk"))
+    return Job.objects.filter(shown).order_by(*order)
 
 
 def _place(job: Job, standing: Standing | None) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from scheduler.services.jobs import end_job
 from scheduler.services.submitting.groups import lock_person
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.spec.order import write_range
-from scheduler.states import FINAL_JOB_STATES, EndReason, JobState
+from scheduler.states import OPEN_JOB_STATES, EndReason, JobState
 
 # A task that ended like this does not stand in for the one it ran again.
 _CAME_TO_NOTHING = (JobState.FAILED, JobState.CANCELLED)
@@ -53,7 +53,7 @@ def cancel_set(
     """
     now = now or timezone.now()
     as_operator = acts_as_operator(actor, job_set)
-    left = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
+    left = Job.objects.filter(job_set=job_set, state__in=OPEN_JOB_STATES)
     said = written_about(reason, left)
     if actor.pk != job_set.owner_id and (many := left.count()):
         refuse_alone(actor, many, now=now)

@@ -162,5 +162,6 @@ NODE_MOVES: Mapping[NodeState, frozenset[NodeState]] = {
 
 FINAL_JOB_STATES = frozenset(state for state, moves in JOB_MOVES.items() if not moves)
 LIVE_JOB_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
+OPEN_JOB_STATES = frozenset(JobState) - FINAL_JOB_STATES
 WAITING_JOB_STATES = frozenset({JobState.HELD, JobState.QUEUED})
 LIVE_ATTEMPT_STATES = frozenset(set(AttemptState) - {AttemptState.ENDED})

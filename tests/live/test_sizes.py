@@ -42,6 +42,15 @@ def sorts(connection: DatabaseWrapper) -> bool:
     return any("ORDER BY" in row[3] for row in plan)
 
 
+def outermost(connection: DatabaseWrapper) -> str:
+    """What is read first of the jobs without an end that somebody was warned of."""
+    of_warnings = "SELECT * FROM warnings w JOIN jobs j ON j.id = w.job WHERE j.spec IS NOT NULL"
+    with connection.cursor() as cursor:
+        cursor.execute(of_warnings).fetchall()
+        again = " " * next(_TIMES)
+        return str(cursor.execute(f"EXPLAIN QUERY PLAN {of_warnings}{again}").fetchone()[3])
+
+
 @pytest.fixture
 def two(tmp_path: Path, django_db_blocker: Any) -> Any:
     """Two connections to one database with an empty table; the first can be found by its name."""
@@ -87,6 +96,21 @@ def test_small_tables_are_left_alone(two: Any) -> None:
     with first.cursor() as cursor:
         cursor.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         assert cursor.fetchall() == [("jobs",)]
+
+
+def test_beside_a_large_table_small_ones_are_known_to_be_small(two: Any) -> None:
+    """What waits for three of 40 000 is found by the three, not by reading the 40 000."""
+    first, second = two
+    with first.cursor() as cursor:
+        cursor.execute("CREATE TABLE warnings (id INTEGER PRIMARY KEY, job INTEGER)")
+        cursor.execute("CREATE INDEX by_job ON warnings (job)")
+    fill(first, 40_000, 3)
+    assert learn_sizes(first) == ["jobs"]
+    assert outermost(second) == "SCAN w"
+    assert learn_sizes(first) == []
+    with first.cursor() as cursor:
+        cursor.execute("INSERT INTO warnings (job) SELECT id FROM jobs LIMIT %s", [AT_LEAST + 1])
+    assert learn_sizes(first) == ["warnings"]
 
 
 def test_other_databases_know_by_themselves() -> None:

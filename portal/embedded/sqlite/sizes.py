@@ -1,7 +1,9 @@
 """What SQLite's planner is told of the sizes of tables, as PostgreSQL's autovacuum does there.
 
 Told nothing it takes each value of an index to be rare. Of 200 000 jobs it then reads all that a
-person may see, with their specs, and sorts them in order to show fifty.
+person may see, with their specs, and sorts them in order to show fifty. Of a table of which it is
+told nothing beside others it takes a million rows, and rather reads 200 000 attempts than look
+which of them the twenty idle warnings are about.
 """
 
 from __future__ import annotations
@@ -12,19 +14,28 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-# Smaller ones are left to the planner's own assumption: what is said of a table of five rows is
-# wrong within the minute in which it has 5 000, and a plan for five reads all of them.
+# What is said of a table of five rows is wrong within the minute in which it has 5 000, and a plan
+# for five reads all of them. Of all that are smaller it is said that they are nearly this large.
 AT_LEAST = 10_000
 GROWN_BY = 1.5
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) != 'sqlite_'"
 _IS_KNOWN = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'"
-_KNOWN = "SELECT tbl, MAX(CAST(stat AS INTEGER)) FROM sqlite_stat1 GROUP BY tbl"
+_KNOWN = (
+    "SELECT tbl, MAX(CAST(stat AS INTEGER)) AS told FROM sqlite_stat1 "
+    "GROUP BY tbl HAVING told >= %s"
+)
+_TELL_SMALL = (
+    "INSERT INTO sqlite_stat1 (tbl, idx, stat) SELECT name, NULL, %s FROM sqlite_schema "
+    "WHERE type = 'table' AND substr(name, 1, 7) != 'sqlite_' "
+    "AND name NOT IN (SELECT tbl FROM sqlite_stat1)"
+)
 
 
 def learn_sizes(connection: BaseDatabaseWrapper) -> list[str]:
     """Analyse each table of SQLite that is large and has grown or shrunk by half since it was last
-    analysed, one after the other; returns their names. On other databases nothing is done."""
+    analysed, one after the other, and say of all others that they are small, once one is large;
+    returns the names of the former. On other databases nothing is done."""
     if connection.vendor != "sqlite":
         return []
     quote = connection.ops.quote_name
@@ -32,15 +43,23 @@ def learn_sizes(connection: BaseDatabaseWrapper) -> list[str]:
         learnt = list(_changed(cursor, quote))
         for name in learnt:
             cursor.execute(f"ANALYZE {quote(name)}")
-    if learnt:
+        told = _tell_small(cursor)
+    if learnt or told:
         _tell_others(connection)
     return learnt
+
+
+def _tell_small(cursor: Any) -> int:
+    """Of how many tables something is said for the first time."""
+    if not cursor.execute(_IS_KNOWN).fetchone():
+        return 0
+    return int(cursor.execute(_TELL_SMALL, [str(AT_LEAST - 1)]).rowcount)
 
 
 def _changed(cursor: Any, quote: Callable[[str], str]) -> Iterator[str]:
     known: dict[str, int] = {}
     if cursor.execute(_IS_KNOWN).fetchone():
-        known = dict(cursor.execute(_KNOWN).fetchall())
+        known = dict(cursor.execute(_KNOWN, [AT_LEAST]).fetchall())
     for (name,) in cursor.execute(_TABLES).fetchall():
         # The highest number is found at once and is no less than the count, which reads an index.
         if _number(cursor, "MAX(rowid)", quote(name)) < AT_LEAST:

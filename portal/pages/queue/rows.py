@@ -7,8 +7,9 @@ is escaped where it is put in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from html import escape
 
 from django.template.defaultfilters import pluralize
@@ -78,7 +79,9 @@ def with_turns(lines: list[Line], viewer: User) -> list[Line]:
     found = list(lines)
     for places in mine.values():
         for at in places:
-            found[at] = replace(lines[at], has_earlier=at != places[0], has_later=at != places[-1])
+            it, is_first, is_last = lines[at], at == places[0], at == places[-1]
+            whole = (it.first, it.last, it.row, it.tier, it.jobs, it.gpus, it.teams)
+            found[at] = Line(*whole, has_earlier=not is_first, has_later=not is_last)
     return found
 
 
@@ -86,7 +89,7 @@ def with_turns(lines: list[Line], viewer: User) -> list[Line]:
 class _Drawing:
     """How rows of one page are drawn. `with_turns`: with the column of one's own order; `outside`:
     the name of the scope that hides the others, if the page is narrowed; `owner`: whose jobs say
-    when they start."""
+    when they start. What many rows have in common is drawn once: `since` when, `gpus`, `name`."""
 
     now: datetime
     with_turns: bool
@@ -94,6 +97,9 @@ class _Drawing:
     owner: int
     job: Callable[[object], str]
     before: Callable[[object], str]
+    since: Callable[[datetime], str]
+    gpus: Callable[[str, int], str]
+    name: Callable[[str], str]
 
     def of(self, line: Line) -> str:
         """A row of the table."""
@@ -107,11 +113,12 @@ class _Drawing:
             f'<tr id="queued-{job.pk}"><td class="num" data-l="place">{line.first or "–"}</td>'
             f'<th scope="row" class="two first"><a class="jn" href="{self.job(job.pk)}">'
             f'{name(job.name)}</a><span class="sub"><span class="id">#{job.pk}</span> '
-            f"{name(job.owner.get_full_name())}, {escape(job.project.path)}{yielded}</span></th>\n"
-            f'<td class="nw">{escape(gpu_count(job.gpu_model, job.gpus))}'
+            f"{self.name(job.owner.get_full_name())}, {escape(job.project.path)}{yielded}</span>"
+            "</th>\n"
+            f'<td class="nw">{self.gpus(job.gpu_model, job.gpus)}'
             f"{nodes if job.nodes > 1 else ''}</td>"
             f'<td data-l="tier">{line.tier}</td><td class="nw" data-l="waits">'
-            f'{since(line.row.queued_at, self.now)}</td><td class="full left why-cell">'
+            f'{self.since(line.row.queued_at)}</td><td class="full left why-cell">'
             f'{escape(line.row.sentence)} <a class="nw" href="{self.before(job.pk)}" '
             f'aria-label="Who went before #{job.pk}">Who went before</a>'
             f"{self._start(job) if job.owner_id == self.owner else ''}</td>"
@@ -150,9 +157,13 @@ class _Drawing:
             f'<td class="full left">{line.jobs} job{pluralize(line.jobs)} {whose}</td>'
             f"<td>{line.gpus} GPU{pluralize(line.gpus)}</td>"
             f'<td data-l="tier">{line.tier}</td><td class="nw" data-l="waits">'
-            f"{since(line.row.queued_at, self.now)}{', the first' if line.jobs > 1 else ''}</td>"
+            f"{self.since(line.row.queued_at)}{', the first' if line.jobs > 1 else ''}</td>"
             f'<td class="full left"></td>{"<td></td>" if self.with_turns else ""}</tr>'
         )
+
+
+def _gpus(model: str, count: int) -> str:
+    return escape(gpu_count(model, count))
 
 
 def draw_rows(
@@ -160,5 +171,6 @@ def draw_rows(
 ) -> SafeString:
     """The rows of a table for one page, as HTML."""
     links = links_to("jobs:detail"), links_to("jobs:before")
-    drawing = _Drawing(now, with_turns, outside, owner, *links)
+    alike = cache(partial(since, now=now)), cache(_gpus), cache(name)
+    drawing = _Drawing(now, with_turns, outside, owner, *links, *alike)
     return SafeString("".join(f"\n{drawing.of(line)}\n" for line in lines))

@@ -13,7 +13,7 @@ from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import BookedNodes, Bookings, Windows, floats, ints
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.models import Booking, Job, MaintenanceWindow, Node
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import OPEN_JOB_STATES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +114,7 @@ def _windows_after(now: datetime) -> QuerySet[MaintenanceWindow, tuple[Any, ...]
 
 
 def _bookings_after(now: datetime) -> QuerySet[Booking, tuple[Any, ...]]:
-    left = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
+    left = Job.objects.filter(booked_in=OuterRef("pk"), state__in=OPEN_JOB_STATES)
     found = Booking.objects.filter(Q(until_at__gt=now, closed_as="") | Exists(left))
     what = ("pk", "pool_id", "gpu_model", "nodes", "gpus_per_node", "node_ids")
     return found.order_by("pk").values_list(*what, "from_at", "until_at", "closed_at")

@@ -111,7 +111,7 @@ class EpochSecond(Func):
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         """As SQLite says it, where moments are texts in UTC. It rounds to milliseconds, so it is
         not given the fraction."""
-        template = "CAST(strftime('%%%%s', SUBSTR(%(expressions)s, 1, 19)) AS INTEGER)"
+        template = "UNIXEPOCH(SUBSTR(%(expressions)s, 1, 19))"
         return self.as_sql(compiler, connection, template=template, **context)
 
 

@@ -21,7 +21,7 @@ from accounts.permissions import (
 )
 from accounts.statements import read_together
 from scheduler.models import Booking, Job, Node, Pool
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, BookingState
+from scheduler.states import OPEN_JOB_STATES, WAITING_JOB_STATES, BookingState
 
 # How long those that are over are still shown.
 LATELY = timedelta(days=7)
@@ -92,7 +92,7 @@ def booking_rows(viewer: User, *, now: datetime, with_past: bool = False) -> Que
     is_open = Q(until_at__gt=now, closed_as="")
     own = visible_bookings(viewer).order_by()
     lately = Q(pk__in=own.values("pk"), until_at__gt=now - LATELY) if with_past else Q(pk__in=[])
-    inside = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
+    inside = Job.objects.filter(booked_in=OuterRef("pk"), state__in=OPEN_JOB_STATES)
     jobs, large = (_counted(each) for each in (inside, inside.filter(_TOO_LARGE)))
     return (
         Booking.objects.filter(is_open | lately)
@@ -130,7 +130,7 @@ def views_of_rows(
 
 def views_of(viewer: User, bookings: list[Booking], *, now: datetime) -> list[BookingView]:
     """These as their owners may see them."""
-    inside = Job.objects.filter(booked_in__in=bookings).exclude(state__in=FINAL_JOB_STATES)
+    inside = Job.objects.filter(booked_in__in=bookings, state__in=OPEN_JOB_STATES)
     counts = (
         inside.order_by()
         .values_list("booked_in_id")

@@ -111,9 +111,12 @@ def without_gpus(nodes: Collection[Node]) -> dict[int, int]:
 
 def _placed(nodes: Collection[Node]) -> QuerySet[Placement]:
     """What attempts that live have there, in no order."""
-    # By the state of jobs: of attempts there are all that ever were.
-    found = Placement.objects.filter(node__in=nodes, attempt__job__state__in=LIVE_JOB_STATES)
-    return found.filter(attempt__state__in=LIVE_ATTEMPT_STATES).order_by()
+    # By the state of jobs: of attempts there are all that ever were. Not by a join, for which
+    # SQLite reads every placement there ever was on these nodes.
+    live = Attempt.objects.filter(job__state__in=LIVE_JOB_STATES, state__in=LIVE_ATTEMPT_STATES)
+    return Placement.objects.filter(
+        node__in=nodes, attempt__in=live.order_by().values("pk")
+    ).order_by()
 
 
 def _holder(row: tuple[Any, ...], times: RunTimes, now: datetime) -> tuple[int, Holder]:

@@ -5,15 +5,17 @@ Of a busy month a picture could show its last days only, or everything as it loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from accounts.models import User
+from accounts.models.rows import WholeNumber
 from scheduler.models import Allocation, Placement
 from scheduler.selectors.books.seconds import EpochSecond
 from scheduler.selectors.calendar.plans import may_see
@@ -22,48 +24,58 @@ from scheduler.selectors.calendar.plans import may_see
 MOST_SUMS = 500
 _FINEST = 1024
 _JOB = "placement__attempt__job"
+_INT = np.int64
 
 
-@dataclass(slots=True)
-class Span:
-    """What a placement held of a row (a node or a device, by id), in seconds since 1970.
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """What placements held of rows (nodes or devices, by id), a place in every column for each.
 
-    `until` is None while it holds. `team` is a slug only where rows are teams and the viewer may
-    see them; `is_first`: it is the rank that stands for its job.
+    `begin` and `until` are seconds since 1970, `until` is 0 for one that `is_running`. `team` is a
+    slug only where rows are teams and the viewer may see them; `is_first`: it is the rank that
+    stands for its job.
     """
 
-    row: int
-    placement: int
-    begin: int
-    until: int | None
-    gpus: int
-    team: str = ""
-    is_first: bool = True
+    row: np.ndarray
+    placement: np.ndarray
+    begin: np.ndarray
+    until: np.ndarray
+    is_running: np.ndarray
+    gpus: np.ndarray
+    team: np.ndarray
+    is_first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def at(self, places: np.ndarray) -> Spans:
+        """Those at these places, or where a flag is set."""
+        return Spans(*(getattr(self, one.name)[places] for one in fields(self)))
+
+    def seen(self, start: datetime, end: datetime) -> tuple[np.ndarray, np.ndarray]:
+        """From when to when each is seen within [start, end)."""
+        first, last = int(start.timestamp()), int(end.timestamp())
+        until = np.where(self.is_running, last, np.minimum(self.until, last))
+        return np.maximum(self.begin, first), until
 
 
 @dataclass(slots=True)
 class Sum:
-    """So many of a row as one, from the first begin to the last end."""
+    """So many of a row (of nodes or devices) and team as one, from the first begin to the last
+    end."""
 
+    row: int
+    team: str
     jobs: int
     gpus: int
     begin: int
     until: int
     is_running: bool
 
-    def take(self, jobs: int, gpus: int, begin: int, until: int) -> None:
-        """So many more of its row."""
-        self.jobs += jobs
-        self.gpus += gpus
-        if begin < self.begin:
-            self.begin = begin
-        if until > self.until:
-            self.until = until
-
 
 def spans_between(
     viewer: User, places: QuerySet[Allocation], start: datetime, end: datetime, by: str
-) -> list[Span]:
+) -> Spans:
     """All that meet [start, end), in one statement; `by`: gpu, node or team."""
     met = places.filter(released_at__isnull=True).values("pk")
     # Not by OR, for which SQLite reads the whole table, years of it.
@@ -73,70 +85,87 @@ def spans_between(
     if by == "team":
         rows = rows.annotate(seen_=may_see(viewer, f"{_JOB}__project"))
         keys += ["seen_", f"{_JOB}__project__team__slug", "placement__rank"]
+    number = WholeNumber()
     found = (
         rows.values(*keys)
         .annotate(
-            begin_=EpochSecond(Min("acquired_at")),
-            until_=EpochSecond(Max("released_at")),
-            gpus_=Count("id"),
-            left_=Count("id", filter=Q(released_at__isnull=True)),
+            begin_=EpochSecond(Min("acquired_at"), output_field=number),
+            until_=EpochSecond(Max("released_at"), output_field=number),
+            gpus_=Count("id", output_field=number),
+            left_=Count("id", filter=Q(released_at__isnull=True), output_field=number),
         )
         .values_list("begin_", "until_", "gpus_", "left_", *keys)
     )
-    spans = []
-    for begin, until, gpus, left, row, placement, *whose in found:
-        span = Span(row, placement, begin, None if left else until, gpus)
-        if whose:
-            span.team, span.is_first = (whose[1] if whose[0] else ""), whose[2] == 0
-        spans.append(span)
-    return spans
+    columns = list(zip(*found, strict=True)) or [()] * (4 + len(keys))
+    begin, until, gpus, left, row, placement, *whose = columns
+    may, slugs, ranks = whose or ([False] * len(row), [""] * len(row), [0] * len(row))
+    teams = [slug if is_seen else "" for is_seen, slug in zip(may, slugs, strict=True)]
+    is_running = np.array(left, _INT) > 0
+    return Spans(
+        row=np.array(row, _INT),
+        placement=np.array(placement, _INT),
+        begin=np.array(begin, _INT),
+        until=np.where(is_running, 0, np.array([one or 0 for one in until], _INT)),
+        is_running=is_running,
+        gpus=np.array(gpus, _INT),
+        team=np.array(teams, object),
+        is_first=np.array(ranks, _INT) == 0,
+    )
 
 
-def longest(
-    spans: list[Span], most: int, start: datetime, end: datetime
-) -> tuple[list[Span], list[Span]]:
+def longest(spans: Spans, most: int, start: datetime, end: datetime) -> tuple[Spans, Spans]:
     """Those of which most is seen within [start, end), and the others."""
     if len(spans) <= most:
-        return spans, []
-    first, last = int(start.timestamp()), int(end.timestamp())
-
-    def seen(span: Span) -> int:
-        until = last if span.until is None else min(span.until, last)
-        return max(span.begin, first) - until
-
-    spans = sorted(spans, key=seen)
-    return spans[:most], spans[most:]
+        return spans, spans.at(np.arange(0))
+    since, until = spans.seen(start, end)
+    order = np.argsort(since - until, kind="stable")
+    return spans.at(order[:most]), spans.at(order[most:])
 
 
-def summed(
-    spans: Iterable[Span], row_of: Callable[[Span], Any], start: datetime, end: datetime
-) -> dict[Any, list[Sum]]:
-    """By row, as finely as so many sums can be: in equal parts of [start, end), by the middle of
-    what is seen of each."""
-    first, last = int(start.timestamp()), int(end.timestamp())
-    width = max(last - first, 1)
-    parts: dict[tuple[Any, bool, int], Sum] = {}
-    for span in spans:
-        is_running = span.until is None
-        until = last if span.until is None else span.until
-        middle = (max(span.begin, first) + min(until, last)) // 2
-        key = (row_of(span), is_running, (middle - first) * _FINEST // width)
-        its = parts.get(key)
-        if its is None:
-            parts[key] = Sum(int(span.is_first), span.gpus, span.begin, until, is_running)
-        else:
-            its.take(int(span.is_first), span.gpus, span.begin, until)
-    while len(parts) > MOST_SUMS and any(part for _, _, part in parts):
-        coarser: dict[tuple[Any, bool, int], Sum] = {}
-        for (row, is_running, part), one in parts.items():
-            its = coarser.setdefault((row, is_running, part // 2), one)
-            if its is not one:
-                its.take(one.jobs, one.gpus, one.begin, one.until)
-        parts = coarser
-    found: dict[Any, list[Sum]] = {}
-    for (row, _, _), one in parts.items():
-        found.setdefault(row, []).append(one)
-    return found
+def summed(spans: Spans, start: datetime, end: datetime) -> list[Sum]:
+    """By row and team, as finely as so many sums can be: in equal parts of [start, end), by the
+    middle of what is seen of each."""
+    if not len(spans):
+        return []
+    since, until = spans.seen(start, end)
+    first, width = int(start.timestamp()), max(int((end - start).total_seconds()), 1)
+    part = ((since + until) // 2 - first) * _FINEST // width
+    kinds, kind = _kinds(spans)
+    # One number for kind and part, so that equal ones are found by sorting numbers.
+    keys, at = np.unique(kind * 2 * _FINEST + part, return_inverse=True)
+    while len(keys) > MOST_SUMS and (keys % (2 * _FINEST)).any():
+        parts = keys % (2 * _FINEST)
+        keys, coarser = np.unique(keys - parts + parts // 2, return_inverse=True)
+        at = coarser[at]
+    order = np.argsort(at, kind="stable")
+    edges = np.flatnonzero(np.diff(at[order], prepend=-1))
+    ends = np.where(spans.is_running, int(end.timestamp()), spans.until)
+    columns = (
+        np.add.reduceat(spans.is_first[order].astype(_INT), edges),
+        np.add.reduceat(spans.gpus[order], edges),
+        np.minimum.reduceat(spans.begin[order], edges),
+        np.maximum.reduceat(ends[order], edges),
+    )
+    its_kinds = [kinds[one] for one in (keys // (2 * _FINEST)).tolist()]
+    return [
+        Sum(row, team, jobs, gpus, begin, until, is_running)
+        for (row, team, is_running), jobs, gpus, begin, until in zip(
+            its_kinds, *(one.tolist() for one in columns), strict=True
+        )
+    ]
+
+
+def _kinds(spans: Spans) -> tuple[list[tuple[int, str, bool]], np.ndarray]:
+    """Every row, team and whether it runs that there is, and which of them each span is of."""
+    teams: dict[str, int] = {}
+    team = np.array([teams.setdefault(slug, len(teams)) for slug in spans.team.tolist()], _INT)
+    code = (spans.row * len(teams) + team) * 2 + spans.is_running
+    codes, kind = np.unique(code, return_inverse=True)
+    slugs = list(teams)
+    return [
+        (one // 2 // len(slugs), slugs[one // 2 % len(slugs)], bool(one % 2))
+        for one in codes.tolist()
+    ], kind
 
 
 def whose_jobs(viewer: User, placements: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:

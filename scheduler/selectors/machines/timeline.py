@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 from django.db.models import Count, F, Min, OuterRef, QuerySet, TextField
 from django.db.models.functions import Cast
 
@@ -21,7 +22,6 @@ from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.machines.spans import (
     MOST_SUMS,
-    Span,
     longest,
     spans_between,
     summed,
@@ -177,32 +177,32 @@ def _add_jobs(
     now: datetime,
     by: str,
 ) -> None:
-    spans = [one for one in spans_between(viewer, places, start, end, by) if one.row in rows]
+    spans = spans_between(viewer, places, start, end, by)
+    spans = spans.at(np.isin(spans.row, list(rows)))
     most = MOST_BARS if len(spans) <= MOST_BARS else MOST_BARS - MOST_SUMS
     kept, others = longest(spans, most, start, end)
-    whose = whose_jobs(viewer, (one.placement for one in kept))
-    for one in kept:
-        number, name, team, limit_s, started, is_seen = whose[one.placement]
+    whose = whose_jobs(viewer, kept.placement.tolist())
+    columns = (kept.row, kept.placement, kept.begin, kept.until, kept.gpus)
+    for row, placement, begin, over, gpus in zip(*(c.tolist() for c in columns), strict=True):
+        number, name, team, limit_s, started, is_seen = whose[placement]
         seen: dict[str, Any] = {}
         if is_seen:
             seen = {"job": number, "words": name, "team": team}
-        since, until, kind = _moment(one.begin), end, "running"
-        if one.until is not None:
-            until, kind = _moment(one.until), "past"
+        since, until, kind = _moment(begin), end, "running"
+        if over:
+            until, kind = _moment(over), "past"
         elif limit_s:
             until = max((moment_in(started) or since) + timedelta(seconds=limit_s), now)
-        rows[one.row].bars.append(Bar(kind, since, until, one.gpus, **seen))
-    firsts = {row.pool: pk for pk, row in reversed(rows.items())}
-    is_team = by == "team"
-
-    def row_of(one: Span) -> tuple[int, str]:
-        return (firsts[rows[one.row].pool] if is_team else one.row), one.team
-
-    for (row, team), sums in summed(others, row_of, start, end).items():
-        for each in sums:
-            kind, until = ("running", now) if each.is_running else ("past", _moment(each.until))
-            bar = Bar(kind, _moment(each.begin), until, each.gpus, team=team, jobs=each.jobs)
-            rows[row].bars.append(bar)
+        rows[row].bars.append(Bar(kind, since, until, gpus, **seen))
+    if by == "team":
+        firsts = {row.pool: pk for pk, row in reversed(rows.items())}
+        others = replace(
+            others, row=np.array([firsts[rows[pk].pool] for pk in others.row.tolist()], np.int64)
+        )
+    for one in summed(others, start, end):
+        kind, until = ("running", now) if one.is_running else ("past", _moment(one.until))
+        bar = Bar(kind, _moment(one.begin), until, one.gpus, team=one.team, jobs=one.jobs)
+        rows[one.row].bars.append(bar)
 
 
 def _moment(second: int) -> datetime:

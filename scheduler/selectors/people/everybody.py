@@ -11,7 +11,7 @@ from accounts.models import ApiToken, Membership, User, UserKind
 from accounts.permissions import can
 from accounts.selectors.addresses import open_changes
 from scheduler.models import Job
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import OPEN_JOB_STATES
 
 STANDINGS = ("active", "inactive")
 
@@ -54,7 +54,7 @@ def _people(viewer: User) -> QuerySet[User]:
         revoked_at__isnull=True, expires_at__gt=timezone.now(), **mine
     ).order_by()
     used = ApiToken.objects.filter(**mine).order_by().values("user")
-    open_jobs = Job.objects.filter(owner=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
+    open_jobs = Job.objects.filter(owner=OuterRef("pk"), state__in=OPEN_JOB_STATES)
     last_call = Subquery(used.annotate(at=Max("last_used_at")).values("at"))
     return (
         User.objects.filter(kind=UserKind.PERSON)

@@ -11,7 +11,7 @@ from accounts.models import Project, User
 from accounts.models.rows import AsJson, rows_in
 from accounts.permissions import can
 from scheduler.models import Job, JobWatch
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import OPEN_JOB_STATES
 
 # Of a job or an array.
 MOST_WATCHERS = 20
@@ -40,7 +40,7 @@ class Watcher(NamedTuple):
 
 def is_open() -> Exists:
     """Of watches: those of what is not over."""
-    going = Job.objects.exclude(state__in=FINAL_JOB_STATES).order_by()
+    going = Job.objects.filter(state__in=OPEN_JOB_STATES).order_by()
     its = Q(pk=OuterRef("job")) | Q(job_set=OuterRef("job_set"))
     return Exists(going.filter(its))
 

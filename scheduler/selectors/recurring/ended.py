@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.models import Job
-from scheduler.states import FINAL_JOB_STATES, JobState
+from scheduler.states import FINAL_JOB_STATES, OPEN_JOB_STATES, JobState
 
 
 def is_over() -> Q:
     """Of what came of due times: those whose job has ended, of an array every task."""
-    going = _of_array().exclude(state__in=FINAL_JOB_STATES)
+    going = _of_array().filter(state__in=OPEN_JOB_STATES)
     return Q(job__state__in=FINAL_JOB_STATES) & ~Q(Exists(going))
 
 

@@ -14,7 +14,7 @@ from accounts.permissions import can
 from scheduler.models import BulkCancel, Job
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.requesting.parties import may_end, parties_named
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES
+from scheduler.states import LIVE_JOB_STATES, OPEN_JOB_STATES
 from scheduler.states.seconding import CancelOutcome
 
 LISTED_FOR = timedelta(days=30)
@@ -80,7 +80,7 @@ def left_of(viewer: User, proposal: BulkCancel) -> Left:
     at_work = Q(state__in=LIVE_JOB_STATES)
     found = (
         jobs_named(viewer, proposal)
-        .exclude(state__in=FINAL_JOB_STATES)
+        .filter(state__in=OPEN_JOB_STATES)
         .order_by()
         .aggregate(
             jobs=Count("pk"),

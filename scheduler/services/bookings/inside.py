@@ -9,7 +9,7 @@ from accounts.models import User
 from scheduler.models import Attempt, Booking, Job
 from scheduler.services.holding.alone import refuse_alone
 from scheduler.services.holding.reasons import ReasonNeeded, by_whom, written_about
-from scheduler.states import FINAL_JOB_STATES, LIVE_ATTEMPT_STATES
+from scheduler.states import LIVE_ATTEMPT_STATES, OPEN_JOB_STATES
 
 # What the record of an end or of an earlier end says of them.
 JOBS_OF_OTHERS = "jobs_of_others"
@@ -19,7 +19,7 @@ _INSTEAD = "Let two people cancel them first, or let the booking end as it was p
 def say_why(actor: User, booking: Booking, others: Mapping[str, int], reason: str) -> str:
     """The reason as it is kept, on the booking (not saved) for the jobs that end with it. Raises
     ReasonNeeded for none where there are some of others, Invalid as `written`."""
-    inside = Job.objects.filter(booked_in=booking).exclude(state__in=FINAL_JOB_STATES)
+    inside = Job.objects.filter(booked_in=booking, state__in=OPEN_JOB_STATES)
     said = written_about(reason, inside)
     if others and not said:
         raise ReasonNeeded(f"Jobs of others are in booking {booking.pk}")
@@ -35,7 +35,7 @@ def count_ended(actor: User, booking: Booking, *, by: datetime, now: datetime) -
     one person may not end so many alone.
     """
     inside = Job.objects.filter(booked_in=booking).exclude(owner=actor)
-    left = set(inside.exclude(state__in=FINAL_JOB_STATES).values_list("pk", flat=True))
+    left = set(inside.filter(state__in=OPEN_JOB_STATES).values_list("pk", flat=True))
     if not left:
         return {}
     running = Attempt.objects.filter(job__booked_in=booking, state__in=LIVE_ATTEMPT_STATES)

@@ -13,7 +13,13 @@ from accounts.statements import AskedOnce, BuiltOnce
 from scheduler.models import Dependency, Job, JobSet, SetDependency
 from scheduler.services.holding.arrays import decided_arrays, waiting_for_arrays
 from scheduler.services.holding.obstacles import active_tasks
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, WaitReason
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    OPEN_JOB_STATES,
+    WAITING_JOB_STATES,
+    JobState,
+    WaitReason,
+)
 
 # Held for these, a job is let go at its `begin_at`.
 UNTIL_A_TIME = (WaitReason.BEGIN_TIME, WaitReason.STORAGE_PAUSE, WaitReason.RETRY_PAUSE)
@@ -148,8 +154,11 @@ def _by_single_jobs() -> tuple[Exists, Q]:
         | Q(kind="after") & (is_over | Q(on__started_at__isnull=False))
     )
     earlier = Job.objects.filter(
-        owner=OuterRef("owner"), name=OuterRef("name"), pk__lt=OuterRef("pk")
-    ).exclude(state__in=FINAL_JOB_STATES)
+        owner=OuterRef("owner"),
+        name=OuterRef("name"),
+        pk__lt=OuterRef("pk"),
+        state__in=OPEN_JOB_STATES,
+    )
     is_first = Q(is_singleton=False) | ~Exists(earlier)
     return Exists(mine.filter(is_over).exclude(is_met)), ~Exists(mine.exclude(is_met)) & is_first
 

@@ -17,6 +17,7 @@ from scheduler.models import Dependency, Job, JobSet
 from scheduler.services.holding.arrays import NeededSet, member_of, needed_by, of_group
 from scheduler.states import (
     FINAL_JOB_STATES,
+    OPEN_JOB_STATES,
     DependencyKind,
     JobState,
     WaitReason,
@@ -121,7 +122,7 @@ def open_tasks(arrays: Sequence[NeededSet], *, most: int) -> list[Needed] | None
     kinds: dict[int, set[str]] = defaultdict(set)
     for one in arrays:
         kinds[one.job_set].add(one.kind)
-    tasks = Job.objects.filter(job_set__in=kinds).exclude(state__in=FINAL_JOB_STATES).order_by()
+    tasks = Job.objects.filter(job_set__in=kinds, state__in=OPEN_JOB_STATES).order_by()
     rows = list(tasks.values_list("pk", "job_set", "state", "started_at")[: most + 1])
     if len(rows) > most:
         return None
@@ -192,7 +193,7 @@ def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | 
 
 def has_namesakes(owner_id: int, name: str, before: int | None = None) -> bool:
     """Whether any of the owner's jobs of this name, older than `before`, has not ended."""
-    open_jobs = Job.objects.filter(owner=owner_id, name=name).exclude(state__in=FINAL_JOB_STATES)
+    open_jobs = Job.objects.filter(owner=owner_id, name=name, state__in=OPEN_JOB_STATES)
     return (open_jobs.filter(pk__lt=before) if before else open_jobs).exists()
 
 

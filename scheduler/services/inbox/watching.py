@@ -29,7 +29,7 @@ from scheduler.selectors.sets import get_visible_set
 from scheduler.selectors.watching.watches import watched_by
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.inbox.telling import News
-from scheduler.states import FINAL_JOB_STATES, Wish
+from scheduler.states import FINAL_JOB_STATES, OPEN_JOB_STATES, Wish
 
 MOST_OF_A_JOB = MOST_WATCHERS
 MOST_OF_A_PERSON = 200
@@ -75,7 +75,7 @@ def unwatch_set(*, actor: User, pk: int) -> None:
 
 
 def _watch_set(actor: User, job_set: JobSet, also: Collection[str] | None, now: datetime) -> None:
-    if not Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES).exists():
+    if not Job.objects.filter(job_set=job_set, state__in=OPEN_JOB_STATES).exists():
         raise Conflict(
             f"Array {job_set.pk} is over, nothing more will be told of it. Watch one that is not.",
             code="job_over",

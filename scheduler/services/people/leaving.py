@@ -20,7 +20,7 @@ from scheduler.services.holding.reasons import by_whom, written_about
 from scheduler.services.jobs import end_job
 from scheduler.services.recurring.taking import lock_all_of, pause_all_of
 from scheduler.services.seconding.proposing import propose_to_cancel_of
-from scheduler.states import FINAL_JOB_STATES, EndReason
+from scheduler.states import OPEN_JOB_STATES, EndReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def end_access(
     More than one person may end alone are proposed to a second one with the same reason; raises
     Conflict, and the access has not ended, where there is none."""
     now = now or timezone.now()
-    theirs = Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES)
+    theirs = Job.objects.filter(owner=user, state__in=OPEN_JOB_STATES)
     said = written_about(reason, theirs) if cancel_jobs else reason
     with transaction.atomic():
         lock_all_of(user)

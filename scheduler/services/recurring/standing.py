@@ -7,7 +7,7 @@ from django.db.models import Q
 from scheduler.models import Job, JobSchedule, JobScheduleRun
 from scheduler.selectors.recurring.ended import has_failed, is_over
 from scheduler.spec.recurring.words import RunOutcome
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import OPEN_JOB_STATES
 
 # Whoever has more jobs than this going on in one schedule has started them otherwise.
 _LOOKED_AT = 50
@@ -21,7 +21,7 @@ def open_jobs(schedule: JobSchedule) -> list[Job]:
     sets = [job_set for _, job_set in named if job_set is not None]
     found = (
         Job.objects.filter(Q(pk__in=alone) | Q(job_set__in=sets))
-        .exclude(state__in=FINAL_JOB_STATES)
+        .filter(state__in=OPEN_JOB_STATES)
         .select_related("job_set__project__team", "project__team", "owner", "pool")
         .order_by("pk")
     )

@@ -16,7 +16,7 @@ from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.jobs import check_actor
 from scheduler.services.stopping import request_stop, weight_of
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason
+from scheduler.states import OPEN_JOB_STATES, WAITING_JOB_STATES, EndReason
 
 # As an attempt keeps them.
 _MAX_NAMES = 150
@@ -47,7 +47,7 @@ def end_named(proposal: BulkCancel, *, second: User, now: datetime) -> EndedNow:
     list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
     jobs = list(
         named.select_for_update(of=("self",))
-        .exclude(state__in=FINAL_JOB_STATES)
+        .filter(state__in=OPEN_JOB_STATES)
         .select_related("pool", "project__team", "owner")
         .order_by("pk")
     )

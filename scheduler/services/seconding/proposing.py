@@ -20,7 +20,7 @@ from scheduler.services.holding.alone import ended_lately
 from scheduler.services.holding.reasons import ReasonNeeded, written_about
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.seconding.rights import require_person, who_may_second
-from scheduler.states import FINAL_JOB_STATES, NoticeKind
+from scheduler.states import FINAL_JOB_STATES, OPEN_JOB_STATES, NoticeKind
 from scheduler.states.seconding import ALONE_AT_MOST, PROPOSED_FOR, CancelOutcome
 
 
@@ -69,7 +69,7 @@ def propose_to_cancel_of(
 
 
 def _open(jobs: QuerySet[Job]) -> list[Job]:
-    left = jobs.exclude(state__in=FINAL_JOB_STATES)
+    left = jobs.filter(state__in=OPEN_JOB_STATES)
     return list(left.select_related("project__team").order_by("pk"))
 
 

@@ -8,7 +8,7 @@ from accounts.models import Project
 from scheduler.models import Account, Job
 from scheduler.services.sharing.tree import below, on_the_way, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES
+from scheduler.states import OPEN_JOB_STATES, WAITING_JOB_STATES
 
 
 def capped_on_the_way(project: Project) -> QuerySet[Account]:
@@ -44,7 +44,7 @@ def _refuse_waiting(jobs: QuerySet[Job], most: int, more: int, whose: str, going
 
 
 def _refuse_open(jobs: QuerySet[Job], most: int, whose: str) -> None:
-    count = jobs.filter(session__isnull=False).exclude(state__in=FINAL_JOB_STATES).count()
+    count = jobs.filter(session__isnull=False, state__in=OPEN_JOB_STATES).count()
     if count >= most:
         words = (
             f"would be session {count + 1} of {whose}, and {most} may be open at a time. "

@@ -23,7 +23,7 @@ from scheduler.services.submitting.order import MAX_ROWS, Order, lock_arrays, lo
 from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.spec.order import SINGLETON
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, DependencyKind
+from scheduler.states import LIVE_JOB_STATES, OPEN_JOB_STATES, DependencyKind
 
 _TRIES = 3
 _AFTERANY = str(DependencyKind.AFTERANY)
@@ -126,7 +126,8 @@ def _open_jobs(actor: User, named: Sequence[JobSpec]) -> QuerySet[Job]:
         group_name__in={spec.group for spec in named},
         project__slug__in={spec.project.rpartition("/")[2] for spec in named},
         ended_at__isnull=True,
-    ).exclude(state__in=FINAL_JOB_STATES)
+        state__in=OPEN_JOB_STATES,
+    )
 
 
 def _by_group(jobs: Sequence[Job], attempts: dict[int, Attempt]) -> dict[tuple[str, str], Members]:

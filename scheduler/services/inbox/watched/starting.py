@@ -16,7 +16,7 @@ from scheduler.models import Job, JobWatch
 from scheduler.services.inbox.jobs import started_news
 from scheduler.services.inbox.telling import tell
 from scheduler.services.inbox.watching import for_watchers
-from scheduler.states import FINAL_JOB_STATES, Wish
+from scheduler.states import FINAL_JOB_STATES, OPEN_JOB_STATES, Wish
 
 _BATCH = 500
 
@@ -52,7 +52,7 @@ def _tell(numbers: Sequence[int], now: datetime) -> int:
 def _started_of(watches: Sequence[JobWatch]) -> list[Job]:
     """The watched jobs that have started and are not over; of an array the first task that has,
     which may be over while others are still to come."""
-    going = Job.objects.exclude(state__in=FINAL_JOB_STATES).order_by()
+    going = Job.objects.filter(state__in=OPEN_JOB_STATES).order_by()
     started = Job.objects.filter(started_at__isnull=False).order_by()
     sets = [one.job_set_id for one in watches if one.job_set_id is not None]
     firsts = started.filter(job_set__in=sets).values("job_set").annotate(first_=Min("pk"))
