@@ -12,8 +12,17 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import BigIntegerField, Model, QuerySet, Subquery, TextField
+from django.db.models import (
+    BigIntegerField,
+    Field,
+    Model,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+)
 from django.db.models.base import ModelState
+from django.db.models.functions import Cast
 
 Row = TypeVar("Row", bound=Model)
 
@@ -28,6 +37,18 @@ class WholeNumber(BigIntegerField):
     def get_internal_type(self) -> str:
         """None that Django converts."""
         return "WholeNumber"
+
+
+class Null(Cast):
+    """NULL of a type, for a part of a union that has nothing to say there. Nothing is grouped by
+    it, for which SQLite would sort all rows."""
+
+    def __init__(self, output_field: Field[Any, Any]) -> None:
+        super().__init__(Value(None), output_field)
+
+    def get_group_by_cols(self) -> list[Any]:
+        """None: it is the same everywhere."""
+        return []
 
 
 class AsJson(Subquery):

@@ -95,8 +95,9 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:submit": _COMPOSER,
     "jobs:start": _COMPOSER,
     "jobs:options": _WHAT_HELPS,
-    # A cycle that may stop somebody reads who runs as well; and its price is asked for.
-    "jobs:change": Budget(_COMPOSER.ms, 11, _COMPOSER.kib),
+    # The design names none: it says what becomes of others, as a request's preview does, with as
+    # much time. A cycle that may stop somebody reads who runs as well; and its price is asked for.
+    "jobs:change": Budget(_REQUEST.ms, 11, _COMPOSER.kib),
     "jobs:quote": _COMPOSER,
     "jobs:detail": _JOB,
     "jobs:glance": _GLANCE,

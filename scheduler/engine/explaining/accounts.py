@@ -5,11 +5,13 @@ Their facts name no queue: jobs of several queues that ask for the same GPUs sha
 
 from __future__ import annotations
 
+import numpy as np
+
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import need_words
 from scheduler.engine.sharing.purse import Bounds
 from scheduler.engine.sharing.quota import Refusal
-from scheduler.engine.snapshot import Flags, flags
+from scheduler.engine.snapshot import Flags, Floats, Ints, flags
 from scheduler.states import WaitReason
 
 
@@ -20,12 +22,19 @@ def find_over_budget(case: Case) -> list[Finding] | None:
         return None
     waiting, found = case.board.snapshot.waiting, []
     limits_s, most = waiting.time_limit_s[case.rows], waiting.most_cost[case.rows]
-    for limit_s, cost in sorted(set(zip(limits_s.tolist(), most.tolist(), strict=True))):
+    for limit_s, cost in _bounds(limits_s, most):
         refusal = gate.over_budget(case.request, _account(case), Bounds(limit_s, cost))
         if refusal is not None:
             concerns = flags((limits_s == limit_s) & (most == cost))
             found.append(_finding(case, refusal, concerns))
     return found
+
+
+def _bounds(limits_s: Ints, most: Floats) -> list[tuple[int, float]]:
+    """Every pair of the two that there is, in order. Hardly anybody names a highest price."""
+    if len(most) and (most == most[0]).all():
+        return [(limit_s, float(most[0])) for limit_s in np.unique(limits_s).tolist()]
+    return sorted(set(zip(limits_s.tolist(), most.tolist(), strict=True)))
 
 
 def find_over_limit(case: Case) -> Finding | None:

@@ -229,9 +229,11 @@ def units_of(start: Start, weight: int = WHOLE_MILLI) -> Units:
 
 def needs_of(snapshot: Snapshot, rows: Ints) -> Ints:
     """What these waiting rows ask for, with all the nodes they can use."""
-    jobs = snapshot.waiting.take(rows)
-    shares = jobs.nodes + (jobs.part_gpus > 0)
-    gpus = (jobs.nodes * jobs.gpus_per_node + jobs.part_gpus) * jobs.gpu_milli * _MICRO_PER_MILLI
+    jobs = snapshot.waiting
+    # Of few columns of many rows; `take` would copy all.
+    nodes, part_gpus = jobs.nodes[rows], jobs.part_gpus[rows]
+    shares = nodes + (part_gpus > 0)
+    gpus = (nodes * jobs.gpus_per_node[rows] + part_gpus) * jobs.gpu_milli[rows] * _MICRO_PER_MILLI
     if snapshot.model_milli is not None:
-        gpus = gpus * snapshot.weights()[jobs.model] // WHOLE_MILLI
-    return np.stack([gpus, shares * jobs.cpus, shares * jobs.memory_mib], axis=1)
+        gpus = gpus * snapshot.weights()[jobs.model[rows]] // WHOLE_MILLI
+    return np.stack([gpus, shares * jobs.cpus[rows], shares * jobs.memory_mib[rows]], axis=1)

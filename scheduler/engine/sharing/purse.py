@@ -147,10 +147,10 @@ class Purse:
     def _worst(
         self, account: int, milli: int, bounds: Bounds, request: Request
     ) -> tuple[float, float]:
-        """GPU-seconds and money."""
+        """GPU-seconds and money, the latter as `_money` says it of many."""
         cost_s = worst_case_s(milli, bounds.limit_s)
-        price, most = floats([self.price(request, account)]), floats([bounds.most_cost])
-        return cost_s, float(_money(floats([cost_s]), price, most)[0])
+        cost = cost_s * self.price(request, account) if cost_s > 0 else 0.0
+        return cost_s, min(cost, bounds.most_cost) if cost < np.inf else cost
 
     def _in_money(self, cost: float, left: float) -> dict[str, object]:
         word, unit = self._snapshot.money

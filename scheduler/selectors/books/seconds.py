@@ -22,6 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce
 
+from accounts.models.rows import Null
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S, cut
 from scheduler.models import DeviceHour, DeviceSample, DeviceSegment
@@ -31,7 +32,7 @@ _CHUNK = 20_000
 _HOUR_S = 3600
 _DAY = F("start_s") - F("start_s") % DAY_S
 # Typed, as PostgreSQL wants both halves of a union alike.
-_NONE = Cast(Value(None), BigIntegerField())
+_NONE = Null(BigIntegerField())
 
 
 # Half-open pieces of time that do not touch, in order; whole UTC days, the last one perhaps cut.

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from django.db.models import BigIntegerField, QuerySet, Value
-from django.db.models.functions import Cast
 
 from accounts.models import User
+from accounts.models.rows import Null
 from accounts.permissions import can
 from scheduler.models import RequestDecision
 from scheduler.selectors.inbox.rules import DECIDERS, OF_CLUSTER, WORDS, Facts
@@ -17,7 +17,7 @@ from scheduler.selectors.inbox.rules import DECIDERS, OF_CLUSTER, WORDS, Facts
 # Whether a person may see a thing, and whether they may read what is said of it.
 Sight = Callable[[User], tuple[bool, bool]]
 _NUMBER = BigIntegerField()
-_NOTHING = Cast(Value(None), _NUMBER)
+_NOTHING = Null(_NUMBER)
 # What says whose a statement is is a text: it has a statement of its own.
 _APART = "statement"
 _TOGETHER = tuple(name for name in WORDS if name != _APART)

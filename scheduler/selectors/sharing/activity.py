@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -18,14 +18,17 @@ from django.db.models import (
     FloatField,
     Max,
     Min,
+    OuterRef,
     QuerySet,
+    Subquery,
     Sum,
     Value,
 )
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast, Coalesce
+from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
+from accounts.models.rows import Null
 from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
 from scheduler.models.telemetry import KNOWN_USE
 from scheduler.money import steps_per_s
@@ -146,14 +149,14 @@ _TEXTS = ("what_", "state_", "word_")
 _COUNTS = ("owner_", "job_", "count_", "more")
 _COLUMNS = (*_TEXTS, *_COUNTS, "at_", "price_", "mean", "most_")
 _OWNER = _COLUMNS.index("owner_")
-# Typed, as PostgreSQL wants all parts of a union alike; a bare value is one nothing is grouped by.
+# Typed, as PostgreSQL wants all parts of a union alike; nothing is grouped by them.
 _EMPTY: dict[str, Combinable] = {
     **{name: Value("", output_field=CharField()) for name in _TEXTS},
     **{name: Value(0, output_field=BigIntegerField()) for name in _COUNTS},
-    "at_": Cast(Value(None), DateTimeField()),
-    "price_": Cast(Value(None), UsageEntry._meta.get_field("unit_price")),
-    "mean": Cast(Value(None), FloatField()),
-    "most_": Cast(Value(None), FloatField()),
+    "at_": Null(DateTimeField()),
+    "price_": Null(UsageEntry._meta.get_field("unit_price")),
+    "mean": Null(FloatField()),
+    "most_": Null(FloatField()),
 }
 
 
@@ -205,10 +208,14 @@ def _shaped(
     rows: QuerySet[Any], what: str, keys: Mapping[str, Any], sums: Mapping[str, Any]
 ) -> QuerySet[Any]:
     """Rows of the one shape: grouped by `keys`, with `sums`, and nothing in the other columns."""
-    empty = {name: value for name, value in _EMPTY.items() if name not in {*keys, *sums}}
-    empty["what_"] = Value(what, output_field=CharField())
-    fixed = {**empty, **keys}
+    fixed = {**_nothing(what, {*keys, *sums}), **keys}
     return rows.order_by().annotate(**fixed).values(*fixed).annotate(**sums).values_list(*_COLUMNS)
+
+
+def _nothing(what: str, but: Container[str]) -> dict[str, Any]:
+    """What the rows are about, and the columns that say nothing."""
+    empty = {name: value for name, value in _EMPTY.items() if name not in but}
+    return {**empty, "what_": Value(what, output_field=CharField())}
 
 
 def _used(part: QuerySet[Any]) -> QuerySet[Any]:
@@ -246,7 +253,6 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     reading is touched. The attempts are a list and no join, from which SQLite would begin with all
     that was read of anybody.
     """
-    job = "attempt__job"
     live = Job.objects.filter(of_team(team_id, "project"), state__in=LIVE_JOB_STATES).order_by()
     running = Attempt.objects.filter(
         job__in=live.values("pk"), state=AttemptState.RUNNING, started_at__lte=now - _LEAST_RUN
@@ -263,20 +269,16 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     samples = DeviceSample.objects.filter(
         KNOWN_USE, attempt__in=still.values("attempt"), at__gte=now - IDLE_OVER, at__lte=now
     )
-    keys = {
-        "job_": F(f"{job}_id"),
-        "word_": F(f"{job}__name"),
-        "owner_": F(f"{job}__owner_id"),
-    }
-    sums = {
-        "count_": Count("device", distinct=True),
-        "more": Count("pk"),
-        "at_": Min("at"),
-        "mean": Avg("gpu_percent"),
-        "most_": Max("gpu_percent"),
-    }
-    rows = _shaped(samples, "idle", keys, sums)
-    return rows.filter(mean__lt=LOW_PERCENT, more__gte=_LEAST_READINGS)
+    seen = {"count_": Count("device", distinct=True), "more": Count("pk"), "at_": Min("at")}
+    sums = {**seen, "mean": Avg("gpu_percent"), "most_": Max("gpu_percent")}
+    # Whose they are is looked up of each attempt: by a join it would stand beside every reading,
+    # and all of those be sorted by it.
+    its = Attempt.objects.filter(pk=OuterRef("attempt_id")).order_by()
+    columns = {"job_": "job_id", "word_": "job__name", "owner_": "job__owner_id"}
+    keys = {name: Subquery(its.values(column)) for name, column in columns.items()}
+    found: QuerySet[Any] = samples.order_by().values("attempt_id").annotate(**sums)
+    found = found.filter(mean__lt=LOW_PERCENT, more__gte=_LEAST_READINGS)
+    return found.annotate(**_nothing("idle", {*keys, *sums}), **keys).values_list(*_COLUMNS)
 
 
 def _add_jobs(found: Jobs, username: str, shown: str, group: tuple[str, str, int, int]) -> None:

@@ -12,6 +12,7 @@ from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, QuerySet
 from django.db.models.functions import Cast, Coalesce
 
 from accounts.models import Rate, User
+from accounts.models.rows import Null
 from accounts.selectors.rates import DECIDED, RateTable, general_rates
 from scheduler.models import Attempt, Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
@@ -89,7 +90,7 @@ def _charged(
             ("set", "job__job_set", rows.filter(job__job_set__in=list(sets))),
         )
     ]
-    never, nobody = Cast(Value(None), DateTimeField()), Cast(Value(None), BigIntegerField())
+    never, nobody = Null(DateTimeField()), Null(BigIntegerField())
     columns = (
         "what_", "number_", "amount_", "decided_", "model_", "from_", "until_", "rank_", "card_",
         "team_",
@@ -140,11 +141,11 @@ def _spans(jobs: Collection[int]) -> QuerySet[Attempt, Any]:
     """When the last attempt of each that has begun ran, as rows of the prices' columns; in the
     place of a rank the number of the last attempt and, one more than they are, its warnings."""
     attempts = Attempt.objects.filter(job__in=list(jobs)).order_by()
-    nobody = Cast(Value(None), BigIntegerField())
+    nobody = Null(BigIntegerField())
     told = Cast("number", BigIntegerField()) * _ROOM + Coalesce(F("warnings") + 1, 0)
     return attempts.values(what_=Value("ran"), number_=F("job")).annotate(
-        amount_=Cast(Value(None), UsageEntry._meta.get_field("cost")),
-        decided_=Cast(Value(None), DateTimeField()),
+        amount_=Null(UsageEntry._meta.get_field("cost")),
+        decided_=Null(DateTimeField()),
         model_=Value(""),
         from_=Max("started_at"),
         until_=Max("ended_at", filter=Q(started_at__isnull=False)),

@@ -11,9 +11,9 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import BigIntegerField, CharField, F, Q, QuerySet, Sum, Value
-from django.db.models.functions import Cast
 
 from accounts.errors import Invalid
+from accounts.models.rows import Null
 from scheduler.ledger.exact import EXACT, ZERO, total
 from scheduler.models import LedgerEntry, UsageLine
 from scheduler.models.exact import ExactSum
@@ -195,7 +195,7 @@ def line_sums(
     other_days = (ZERO, 0) if has_entries and ask.has_days else None
     rows: Iterable[tuple[Any, ...]] = sums
     if has_entries:
-        empty = {name: Cast(Value(None), BigIntegerField()) for name in named}
+        empty = {name: Null(BigIntegerField()) for name in named}
         more = [_entries(books, ask).annotate(**empty)]
         more += [_other_days(books, ask, scope).annotate(**empty)] if ask.has_days else []
         rows = sums.union(*(each.values_list(*_SUMMED, *named) for each in more), all=True)

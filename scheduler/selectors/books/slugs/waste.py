@@ -17,8 +17,9 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Cast, Coalesce
+from django.db.models.functions import Coalesce
 
+from accounts.models.rows import Null
 from scheduler.conf import load_conf
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind
@@ -115,7 +116,7 @@ class _Spans:
 
 
 _ALLOCATED = frozenset(str(bucket) for bucket in ALLOCATED)
-_NOBODY = Cast(Value(None), BigIntegerField())
+_NOBODY = Null(BigIntegerField())
 _STEP = Decimal("0.000001")
 
 
@@ -147,9 +148,7 @@ def _spans_and_costs(
         .annotate(team_=Coalesce("team_id", "project__team_id"))
         .annotate(project_=F("project_id"))
         .values(*names)
-        .annotate(
-            amount_=Cast(Value(None), ExactAmount()), seconds_=Sum(seconds_within(start_s, end_s))
-        )
+        .annotate(amount_=Null(ExactAmount()), seconds_=Sum(seconds_within(start_s, end_s)))
     )
     wanted = [*_ALLOCATED, str(Bucket.RESERVED_IDLE)]
     held, all_ = held.filter(bucket__in=wanted), (*names, "amount_", "seconds_")

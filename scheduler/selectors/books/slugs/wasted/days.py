@@ -22,8 +22,8 @@ from django.db.models import (
     Sum,
     Value,
 )
-from django.db.models.functions import Cast
 
+from accounts.models.rows import Null
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S
@@ -42,8 +42,8 @@ MOST_WINDOWS = 6
 # Beyond the number of any entry.
 _NO_ENTRY = 2**62
 _NUMBER = BigIntegerField()
-_UNKNOWN = Cast(Value(None), BooleanField())
-_NO_NUMBER = Cast(Value(None), _NUMBER)
+_UNKNOWN = Null(BooleanField())
+_NO_NUMBER = Null(_NUMBER)
 
 
 @dataclass(frozen=True, slots=True)

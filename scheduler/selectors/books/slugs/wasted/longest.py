@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import BigIntegerField, F, FloatField, QuerySet, Value
-from django.db.models.functions import Cast
 
+from accounts.models.rows import Null
 from scheduler.conf import SchedulerConf
 from scheduler.selectors.books.seconds import Readings, read_idle
 from scheduler.selectors.books.slugs.wasted.readings import (
@@ -22,8 +22,8 @@ from scheduler.selectors.books.slugs.wasted.readings import (
 _CHUNK = 20_000
 _HOUR, _IDLE = 2, 3
 _NUMBER = BigIntegerField()
-_NOTHING = Cast(Value(None), _NUMBER)
-_NO_PERCENT = Cast(Value(None), FloatField())
+_NOTHING = Null(_NUMBER)
+_NO_PERCENT = Null(FloatField())
 
 
 def read_longest(sources: Sources, conf: SchedulerConf) -> dict[int, Readings]:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import BigIntegerField, CharField, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast, Coalesce
 
+from accounts.models.rows import Null
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S, ChargeKind, cut
@@ -24,8 +25,8 @@ _CHUNK = 20_000
 _NAMES = ("source_", "what_", "account_", "attempt_", "project_", "team_", "first_", "until_")
 _LINE, _ENTRY, _SEGMENT = range(3)
 _NUMBER = BigIntegerField()
-_NONE = Cast(Value(None), _NUMBER)
-_NO_AMOUNT = Cast(Value(None), ExactAmount())
+_NONE = Null(_NUMBER)
+_NO_AMOUNT = Null(ExactAmount())
 _EMPTY = Value("", output_field=CharField())
 _WANTED = [str(bucket) for bucket in (*ALLOCATED, Bucket.RESERVED_IDLE)]
 _RUNS = frozenset({str(ChargeKind.RUN), str(ChargeKind.RUN_BORROWED)})

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import BigIntegerField, F, FloatField, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
+from accounts.models.rows import Null
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S
 from scheduler.models import (
@@ -31,8 +32,8 @@ _MOST_SPANS = 3
 NAMES = ("source_", "attempt_id", "device_", "first_", "readings_", "idle_", "percent_")
 SPAN, BEGUN, _SUMMED, _KEPT = range(4)
 _NUMBER = BigIntegerField()
-_NO_DEVICE = Cast(Value(None), _NUMBER)
-_NO_PERCENT = Cast(Value(None), FloatField())
+_NO_DEVICE = Null(_NUMBER)
+_NO_PERCENT = Null(FloatField())
 # By attempt and the first second of a UTC day: readings that tell the use, and how many of them lie
 # in idle spans.
 Read = dict[tuple[int, int], tuple[int, int]]
