@@ -109,15 +109,20 @@ def event_line(event: JobEvent | NodeEvent, facts: Mapping[str, object]) -> Even
         detail = f"from {facts.get('from')} to {facts.get('to')}"
     else:
         detail = ", ".join(
-            size_bytes(value) if key == "bytes" else f"{key.replace('_', ' ')}: {_said(value)}"
+            _fact(key, value)
             for key, value in facts.items()
             if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
         )
     return EventLine(event, words, detail, who)
 
 
-def _said(value: str | float) -> str:
-    return dates_in_words(value) if isinstance(value, str) else str(value)
+def _fact(key: str, value: str | float) -> str:
+    if key == "bytes":
+        return size_bytes(value)
+    if key == "step" and isinstance(value, int):
+        return f"step {value:,}"
+    said = dates_in_words(value) if isinstance(value, str) else value
+    return f"{key.replace('_', ' ')}: {said}"
 
 
 def _warned(facts: Mapping[str, object]) -> str:
@@ -138,7 +143,7 @@ def _saved(words: str, facts: Mapping[str, object]) -> tuple[str, str]:
         more = [f"{times:,} told, one a minute at most"]
     elif newest != step:
         more = [f"the newest is of step {newest:,}"]
-    said = [f"step: {step:,}"] if isinstance(step, int) else []
+    said = [f"step {step:,}"] if isinstance(step, int) else []
     said += [size_bytes(size)] if isinstance(size, int) else []
     return words, ", ".join([*said, *more])
 

@@ -65,11 +65,11 @@ def test_the_first_and_the_newest_of_each_attempt(client, alice, job):
     assert third["times"] == 1 and third["newest_at"].endswith("+00:00")
     for page in (reverse("jobs:events", args=[job.pk]), reverse("jobs:detail", args=[job.pk])):
         text = client.get(page).content.decode()
-        assert "step: 6,050, 2 KiB, 60 told, one a minute at most" in text, page
+        assert "step 6,050, 2 KiB, 60 told, one a minute at most" in text, page
         assert text.count("Newest checkpoint") == 1 and text.count("Checkpoint confirmed") == 3
-        assert "step: 6,100, 1 KiB, the newest is of step 6,150" in text
+        assert "step 6,100, 1 KiB, the newest is of step 6,150" in text
         # The one that says all there is.
-        assert "step: 6,200, 1 KiB</span>" in text
+        assert "step 6,200, 1 KiB</span>" in text
 
 
 def test_the_header_has_as_many_as_the_list_and_charts_have_all(alice, job):

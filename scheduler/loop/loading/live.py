@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from django.db.models import F, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Running, floats
 from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import ModelRows, columns_of
@@ -20,6 +22,7 @@ from scheduler.states import LIVE_JOB_STATES, MADE_TO_MOVE, AttemptState
 # What preparing a job again costs beside the work it lost: fetching, starting, warming up.
 RESTART_S = 60.0
 _ATTEMPT_FIELDS = ("started_at", "checkpoint_at")
+_NAMES = (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s")
 
 
 def runs_below(tier: int) -> bool:
@@ -52,11 +55,8 @@ def load_running(
     Two queries. A job that is being prepared has not run yet, so a promised run time holds for it
     in full.
     """
-    names = (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s")
-    fields = (*(f"job__{name}" for name in JOB_FIELDS), *_ATTEMPT_FIELDS, "job__min_runtime_s")
     # Ordered here: asked for by job, SQLite goes through all attempts that ever were in that order.
-    live = sorted(_live().values_list(*fields), key=itemgetter(names.index("pk")))
-    rows = columns_of(live, names)
+    rows = columns_of(sorted(_LIVE.read(), key=itemgetter(_NAMES.index("pk"))), _NAMES)
     known = ModelRows(models)
     rows["queued_at"] = [moment.timestamp() for moment in rows["queued_at"]]
     jobs = as_waiting(rows, Rows(pool_row, queue_row, known, owners))
@@ -87,11 +87,23 @@ def load_running(
     )
 
 
-def _stopped_lately(since: datetime) -> dict[int, datetime]:
-    """By live job, when it was last stopped for another, if that is not long ago."""
+def _live_rows() -> QuerySet[Attempt, tuple[Any, ...]]:
+    fields = (f"job__{name}" for name in JOB_FIELDS)
+    return _live().values_list(*fields, *_ATTEMPT_FIELDS, "job__min_runtime_s")
+
+
+def _stopped_since(since: datetime) -> QuerySet[Attempt, tuple[datetime | None, int]]:
     # By the state of jobs, and not grouped there, for the same reasons.
     stopped = Attempt.objects.filter(
         job__state__in=LIVE_JOB_STATES, end_reason__in=sorted(MADE_TO_MOVE), ended_at__gte=since
     )
-    found = stopped.order_by().values_list("ended_at", "job_id")
+    return stopped.order_by().values_list("ended_at", "job_id")
+
+
+_LIVE, _STOPPED = AskedOnce(_live_rows), AskedOnce(_stopped_since)
+
+
+def _stopped_lately(since: datetime) -> dict[int, datetime]:
+    """By live job, when it was last stopped for another, if that is not long ago."""
+    found = _STOPPED.read(since)
     return {job: at for at, job in sorted((at, job) for at, job in found if at)}
