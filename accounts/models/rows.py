@@ -22,6 +22,7 @@ from django.db.models import (
     Value,
 )
 from django.db.models.base import ModelState
+from django.db.models.expressions import BaseExpression
 from django.db.models.functions import Cast
 
 Row = TypeVar("Row", bound=Model)
@@ -39,16 +40,24 @@ class WholeNumber(BigIntegerField):
         return "WholeNumber"
 
 
-class Null(Cast):
-    """NULL of a type, for a part of a union that has nothing to say there. Nothing is grouped by
-    it, for which SQLite would sort all rows."""
+class Ungrouped(BaseExpression):
+    """Beside an expression that is the same in all rows of a group: Django would group by it as
+    well, and SQLite sort all rows for that, where an index has them in order."""
+
+    def get_group_by_cols(self) -> list[Any]:
+        """None of its own."""
+        return []
+
+
+class Null(Ungrouped, Cast):
+    """NULL of a type, for a part of a union that has nothing to say there."""
 
     def __init__(self, output_field: Field[Any, Any]) -> None:
         super().__init__(Value(None), output_field)
 
-    def get_group_by_cols(self) -> list[Any]:
-        """None: it is the same everywhere."""
-        return []
+
+class LookedUp(Ungrouped, Subquery):
+    """One value that another table has of what is grouped by; looked up once for each group."""
 
 
 class AsJson(Subquery):

@@ -11,11 +11,22 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField
+from django.db.models import (
+    Count,
+    F,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    TextField,
+    Value,
+)
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast
 
 from accounts.models import User
-from accounts.models.rows import WholeNumber
+from accounts.models.rows import LookedUp, Ungrouped, WholeNumber
 from scheduler.models import Allocation, Placement
 from scheduler.selectors.books.seconds import EpochSecond
 from scheduler.selectors.calendar.plans import may_see
@@ -77,6 +88,8 @@ def spans_between(
     viewer: User, places: QuerySet[Allocation], start: datetime, end: datetime, by: str
 ) -> Spans:
     """All that meet [start, end), in one statement; `by`: gpu, node or team."""
+    if by == "node":
+        return _of_nodes(places, start, end)
     met = places.filter(released_at__isnull=True).values("pk")
     # Not by OR, for which SQLite reads the whole table, years of it.
     met = met.union(places.filter(released_at__gt=start).values("pk"), all=True)
@@ -85,22 +98,16 @@ def spans_between(
     if by == "team":
         rows = rows.annotate(seen_=may_see(viewer, f"{_JOB}__project"))
         keys += ["seen_", f"{_JOB}__project__team__slug", "placement__rank"]
-    number = WholeNumber()
+    left = Count("id", filter=Q(released_at__isnull=True), output_field=_NUMBER)
     found = (
         rows.values(*keys)
-        .annotate(
-            begin_=EpochSecond(Min("acquired_at"), output_field=number),
-            until_=EpochSecond(Max("released_at"), output_field=number),
-            gpus_=Count("id", output_field=number),
-            left_=Count("id", filter=Q(released_at__isnull=True), output_field=number),
-        )
+        .annotate(**_SUMS, until_=_second(Max("released_at")), left_=left)
         .values_list("begin_", "until_", "gpus_", "left_", *keys)
     )
     columns = list(zip(*found, strict=True)) or [()] * (4 + len(keys))
-    begin, until, gpus, left, row, placement, *whose = columns
+    begin, until, gpus, lefts, row, placement, *whose = columns
     may, slugs, ranks = whose or ([False] * len(row), [""] * len(row), [0] * len(row))
-    teams = [slug if is_seen else "" for is_seen, slug in zip(may, slugs, strict=True)]
-    is_running = np.array(left, _INT) > 0
+    is_running = np.array(lefts, _INT) > 0
     return Spans(
         row=np.array(row, _INT),
         placement=np.array(placement, _INT),
@@ -108,8 +115,61 @@ def spans_between(
         until=np.where(is_running, 0, np.array([one or 0 for one in until], _INT)),
         is_running=is_running,
         gpus=np.array(gpus, _INT),
-        team=np.array(teams, object),
+        team=np.array(
+            [s if is_seen else "" for is_seen, s in zip(may, slugs, strict=True)], object
+        ),
         is_first=np.array(ranks, _INT) == 0,
+    )
+
+
+def _second(moment: Combinable) -> EpochSecond:
+    return EpochSecond(moment, output_field=_NUMBER)
+
+
+_NUMBER = WholeNumber()
+_SUMS = {"begin_": _second(Min("acquired_at")), "gpus_": Count("id", output_field=_NUMBER)}
+
+
+class _ReleasedAt(Ungrouped, EpochSecond):
+    """Of a moment that is grouped by."""
+
+
+def _of_nodes(places: QuerySet[Allocation], start: datetime, end: datetime) -> Spans:
+    """The same by node, of which there are most: devices that a placement gave back at one moment
+    are together in an index that says all of them, and its node is looked up once."""
+    node = Placement.objects.filter(pk=OuterRef("placement_id")).order_by().values("node")
+    past = places.filter(released_at__gt=start, acquired_at__lt=end).order_by()
+    now = places.filter(released_at__isnull=True, acquired_at__lt=end).order_by()
+    released = _ReleasedAt(F("released_at"), output_field=_NUMBER)
+    parts = (
+        rows.values("released_at", "placement_id")
+        .annotate(**_SUMS, until_=until, row_=LookedUp(node))
+        .values_list("placement_id", "begin_", "until_", "gpus_", "row_")
+        for rows, until in ((past, released), (now, Value(0, _NUMBER)))
+    )
+    first, second = parts
+    found = first.union(second, all=True)
+    placement, begin, until, gpus, row = (
+        np.array(column, _INT) for column in list(zip(*found, strict=True)) or [()] * 5
+    )
+    # Few are given back at more than one moment.
+    known, at = np.unique(placement, return_inverse=True)
+    order = np.argsort(at, kind="stable")
+    edges = np.flatnonzero(np.diff(at[order], prepend=-1))
+    is_running = np.logical_or.reduceat(until[order] == 0, edges) if len(known) else until == 0
+    whole = [
+        ufunc.reduceat(column[order], edges) if len(known) else column
+        for ufunc, column in ((np.minimum, begin), (np.maximum, until), (np.add, gpus))
+    ]
+    return Spans(
+        row=row[order][edges],
+        placement=known,
+        begin=whole[0],
+        until=np.where(is_running, 0, whole[1]),
+        is_running=is_running,
+        gpus=whole[2],
+        team=np.full(len(known), "", object),
+        is_first=np.ones(len(known), np.bool_),
     )
 
 

@@ -20,7 +20,6 @@ from django.db.models import (
     Min,
     OuterRef,
     QuerySet,
-    Subquery,
     Sum,
     Value,
 )
@@ -28,7 +27,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
-from accounts.models.rows import Null
+from accounts.models.rows import LookedUp, Null
 from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
 from scheduler.models.telemetry import KNOWN_USE
 from scheduler.money import steps_per_s
@@ -275,7 +274,7 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     # and all of those be sorted by it.
     its = Attempt.objects.filter(pk=OuterRef("attempt_id")).order_by()
     columns = {"job_": "job_id", "word_": "job__name", "owner_": "job__owner_id"}
-    keys = {name: Subquery(its.values(column)) for name, column in columns.items()}
+    keys = {name: LookedUp(its.values(column)) for name, column in columns.items()}
     found: QuerySet[Any] = samples.order_by().values("attempt_id").annotate(**sums)
     found = found.filter(mean__lt=LOW_PERCENT, more__gte=_LEAST_READINGS)
     return found.annotate(**_nothing("idle", {*keys, *sums}), **keys).values_list(*_COLUMNS)
