@@ -39,6 +39,14 @@ class WholeNumber(BigIntegerField):
         """None that Django converts."""
         return "WholeNumber"
 
+    def db_type(self, connection: Any) -> str | None:
+        """As of the field that it is beside that."""
+        return BigIntegerField().db_type(connection)
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        """As of the field that it is beside that."""
+        return BigIntegerField().get_db_prep_value(value, connection, prepared)
+
 
 class Ungrouped(BaseExpression):
     """Beside an expression that is the same in all rows of a group: Django would group by it as

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db.models import BigIntegerField, Count
+from django.db.models import BigIntegerField, Count, Value
 
 from accounts.models import Project, Team
 from accounts.models.rows import Null, WholeNumber, partly_read, partly_reading
@@ -39,3 +39,10 @@ def test_nothing_is_grouped_by_what_says_nothing(project):
     rows = counted.annotate(many=Count("projects", output_field=WholeNumber()))
     assert list(rows) == [{"none": None, "slug": project.team.slug, "many": 1}]
     assert "GROUP BY" in str(rows.query) and "CAST" not in str(rows.query).partition("GROUP BY")[2]
+
+
+def test_whole_numbers_are_what_both_databases_say(project):
+    number = WholeNumber()
+    rows = Team.objects.annotate(five=Value(5, number), none=Null(number), pk_=Count("pk"))
+    (found,) = rows.order_by().values_list("five", "none", "pk_")
+    assert found == (5, None, 1) and type(found[0]) is int
