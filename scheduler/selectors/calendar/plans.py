@@ -129,9 +129,9 @@ def _bookings(viewer: User, which: Q) -> QuerySet[Booking, Any]:
 def _planned(viewer: User, of_pool: Q, start: datetime, end: datetime) -> QuerySet[Job, Any]:
     told = Cast(KeyTextTransform("start_p50_at", "wait_facts"), FloatField())
     waiting = Job.objects.filter(of_pool, may_see(viewer, "project"), state=JobState.QUEUED)
-    there = waiting.annotate(begin_s=told, end_s=told + F("time_limit_s")).filter(
-        begin_s__lt=end.timestamp(), end_s__gt=start.timestamp()
-    )
+    there = waiting.annotate(begin_s=told, end_s=told + F("time_limit_s"))
+    # In this order: of nearly all that wait nobody knows when they start, which SQLite reads as 0.
+    there = there.filter(end_s__gt=start.timestamp()).filter(begin_s__lt=end.timestamp())
     first = there.order_by("begin_s", "pk").values("pk")[:MOST_JOBS]
     # Their times are reckoned from what they were told.
     return Job.objects.filter(pk__in=first).order_by().values_list(
