@@ -13,19 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape, strip_tags
 
-from scheduler.models import (
-    Allocation,
-    Attempt,
-    Booking,
-    Device,
-    Job,
-    MaintenanceWindow,
-    Node,
-    Placement,
-)
+from scheduler.models import Allocation, Attempt, Booking, Device, Job, MaintenanceWindow, Placement
 from scheduler.selectors.calendar import plans
 from scheduler.selectors.calendar.plans import plans_between
-from scheduler.selectors.machines.timeline import MOST_BARS, timeline
+from scheduler.selectors.machines.timeline import MOST_BARS
 from scheduler.services.nodes import create_pool, drain_node
 from tests import scenes
 from tests.pages.test_cluster import elements, reference_nodes
@@ -276,33 +267,3 @@ def test_the_picture_renews_itself(client, alice, yard):
     part = client.get(reverse(LINE), {"part": "live", "span": "6h"}).content.decode()
     assert part.lstrip().startswith('<div id="timeline-live"') and "<html" not in part
     assert 'data-topic="nodes"' in part and "part=live" in part and "span=6h" in part
-
-
-@pytest.mark.parametrize("by", ["node", "team"])
-@pytest.mark.parametrize(
-    ("hours", "kind"), [((1, 2), "past"), ((2, 1), "past"), ((1, None), "running")]
-)
-def test_what_was_given_back_in_parts_is_one_bar_to_its_last_moment(alice, yard, by, hours, kind):
-    now = timezone.now().replace(microsecond=0)
-    began = now - timedelta(hours=3)
-    node = Node.objects.filter(devices__isnull=False).first()
-    devices = list(Device.objects.filter(node=node)[:2])
-    Allocation.objects.filter(device__in=devices, released_at=None).update(released_at=now)
-    attempt = Attempt.objects.create(
-        job=yard.succeeded, number=10, state="ended", assigned_at=began, started_at=began
-    )
-    its = Placement.objects.create(attempt=attempt, node=node, rank=0, cpus=1, memory_mib=1)
-    Allocation.objects.bulk_create(
-        Allocation(
-            placement=its,
-            device=device,
-            acquired_at=began + timedelta(minutes=place),
-            released_at=began + timedelta(hours=ends) if ends else None,
-        )
-        for place, (device, ends) in enumerate(zip(devices, hours, strict=True))
-    )
-    rows = timeline(alice, start=began - timedelta(hours=1), end=now, now=now, by=by).rows
-    (bar,) = [bar for row in rows for bar in row.bars if bar.start == began]
-    kind = "running" if None in hours else "past"
-    assert (bar.kind, bar.gpus, bar.job) == (kind, 2, yard.succeeded.pk)
-    assert kind == "running" or bar.end == began + timedelta(hours=2)
