@@ -22,7 +22,6 @@ from django.db.models import (
     TextField,
     Value,
 )
-from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast
 
 from accounts.models import User
@@ -36,6 +35,11 @@ MOST_SUMS = 500
 _FINEST = 1024
 _JOB = "placement__attempt__job"
 _INT = np.int64
+_NUMBER = WholeNumber()
+_SUMS = {
+    "begin_": EpochSecond(Min("acquired_at"), output_field=_NUMBER),
+    "gpus_": Count("id", output_field=_NUMBER),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +62,11 @@ class Spans:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    @classmethod
+    def none(cls) -> Spans:
+        """Of no placement."""
+        return cls(*(np.empty(0, _INT) for _ in fields(cls)))
 
     def at(self, places: np.ndarray) -> Spans:
         """Those at these places, or where a flag is set."""
@@ -98,14 +107,16 @@ def spans_between(
     if by == "team":
         rows = rows.annotate(seen_=may_see(viewer, f"{_JOB}__project"))
         keys += ["seen_", f"{_JOB}__project__team__slug", "placement__rank"]
+    until_ = EpochSecond(Max("released_at"), output_field=_NUMBER)
     left = Count("id", filter=Q(released_at__isnull=True), output_field=_NUMBER)
-    found = (
+    found = list(
         rows.values(*keys)
-        .annotate(**_SUMS, until_=_second(Max("released_at")), left_=left)
+        .annotate(**_SUMS, until_=until_, left_=left)
         .values_list("begin_", "until_", "gpus_", "left_", *keys)
     )
-    columns = list(zip(*found, strict=True)) or [()] * (4 + len(keys))
-    begin, until, gpus, lefts, row, placement, *whose = columns
+    if not found:
+        return Spans.none()
+    begin, until, gpus, lefts, row, placement, *whose = zip(*found, strict=True)
     may, slugs, ranks = whose or ([False] * len(row), [""] * len(row), [0] * len(row))
     is_running = np.array(lefts, _INT) > 0
     return Spans(
@@ -120,14 +131,6 @@ def spans_between(
         ),
         is_first=np.array(ranks, _INT) == 0,
     )
-
-
-def _second(moment: Combinable) -> EpochSecond:
-    return EpochSecond(moment, output_field=_NUMBER)
-
-
-_NUMBER = WholeNumber()
-_SUMS = {"begin_": _second(Min("acquired_at")), "gpus_": Count("id", output_field=_NUMBER)}
 
 
 class _ReleasedAt(Ungrouped, EpochSecond):
@@ -148,35 +151,32 @@ def _of_nodes(places: QuerySet[Allocation], start: datetime, end: datetime) -> S
         for rows, until in ((past, released), (now, Value(0, _NUMBER)))
     )
     first, second = parts
-    found = first.union(second, all=True)
+    found = list(first.union(second, all=True))
+    if not found:
+        return Spans.none()
     placement, begin, until, gpus, row = (
-        np.array(column, _INT) for column in list(zip(*found, strict=True)) or [()] * 5
+        np.array(column, _INT) for column in zip(*found, strict=True)
     )
     # Few are given back at more than one moment.
-    known, at = np.unique(placement, return_inverse=True)
-    order = np.argsort(at, kind="stable")
-    edges = np.flatnonzero(np.diff(at[order], prepend=-1))
-    is_running = np.logical_or.reduceat(until[order] == 0, edges) if len(known) else until == 0
-    whole = [
-        ufunc.reduceat(column[order], edges) if len(known) else column
-        for ufunc, column in ((np.minimum, begin), (np.maximum, until), (np.add, gpus))
-    ]
+    order = np.argsort(placement, kind="stable")
+    edges = np.flatnonzero(np.diff(placement[order], prepend=-1))
+    is_running = np.logical_or.reduceat(until[order] == 0, edges)
     return Spans(
         row=row[order][edges],
-        placement=known,
-        begin=whole[0],
-        until=np.where(is_running, 0, whole[1]),
+        placement=placement[order][edges],
+        begin=np.minimum.reduceat(begin[order], edges),
+        until=np.where(is_running, 0, np.maximum.reduceat(until[order], edges)),
         is_running=is_running,
-        gpus=whole[2],
-        team=np.full(len(known), "", object),
-        is_first=np.ones(len(known), np.bool_),
+        gpus=np.add.reduceat(gpus[order], edges),
+        team=np.full(len(edges), "", object),
+        is_first=np.ones(len(edges), np.bool_),
     )
 
 
 def longest(spans: Spans, most: int, start: datetime, end: datetime) -> tuple[Spans, Spans]:
     """Those of which most is seen within [start, end), and the others."""
     if len(spans) <= most:
-        return spans, spans.at(np.arange(0))
+        return spans, Spans.none()
     since, until = spans.seen(start, end)
     order = np.argsort(since - until, kind="stable")
     return spans.at(order[:most]), spans.at(order[most:])
@@ -188,7 +188,8 @@ def summed(spans: Spans, start: datetime, end: datetime) -> list[Sum]:
     if not len(spans):
         return []
     since, until = spans.seen(start, end)
-    first, width = int(start.timestamp()), max(int((end - start).total_seconds()), 1)
+    first = int(start.timestamp())
+    width = max(int(end.timestamp()) - first, 1)
     part = ((since + until) // 2 - first) * _FINEST // width
     kinds, kind = _kinds(spans)
     # One number for kind and part, so that equal ones are found by sorting numbers.
