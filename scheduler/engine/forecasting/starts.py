@@ -222,20 +222,25 @@ class _Lines:
         # Who starts is gone within its limit before what is kept begins.
         most_s = waiting.remaining_s[rows] + self._board.keeping.slack_s
         columns = class_of, run_s[at].tolist(), most_s.tolist(), waiting.account[rows].tolist()
+        # Jobs of one class and account differ in their times alone.
+        known: dict[tuple[int, int], tuple[tuple[int, int, int], int, int, Terms]] = {}
         for class_row, its_run_s, stay_s, account in zip(*columns, strict=True):
-            request = self._lined.classes.requests[class_row]
-            if class_row not in allowed and request.gpus and len(self._nodes[request.pool]):
-                allowed[class_row] = len(from_s)
-                from_s.append(self._allowed_s(request).tobytes())
-                spans.append(self._kept_from(request))
-            which = allowed.get(class_row, NONE)
-            # As it starts: an elastic job begins with as few nodes as it can.
-            size = least_size(self._board.snapshot, request)
-            shape = size, request.gpus, request.part_gpus
-            terms = NO_TERMS
-            if self._allowances is not None:
-                terms = self._allowances.terms(request, account)
-            asked.append((*shape, its_run_s, stay_s, which, line_of[request.pool], terms))
+            kind = class_row, account
+            if kind not in known:
+                request = self._lined.classes.requests[class_row]
+                if class_row not in allowed and request.gpus and len(self._nodes[request.pool]):
+                    allowed[class_row] = len(from_s)
+                    from_s.append(self._allowed_s(request).tobytes())
+                    spans.append(self._kept_from(request))
+                # As it starts: an elastic job begins with as few nodes as it can.
+                size = least_size(self._board.snapshot, request)
+                terms = NO_TERMS
+                if self._allowances is not None:
+                    terms = self._allowances.terms(request, account)
+                shape, which = (size, request.gpus, request.part_gpus), allowed.get(class_row, NONE)
+                known[kind] = shape, which, line_of[request.pool], terms
+            shape, which, line, terms = known[kind]
+            asked.append((*shape, its_run_s, stay_s, which, line, terms))
         free_s = [self._free_s(nodes) for nodes in self._nodes.values()]
         lines = tuple((table.shape, table.tobytes()) for table in free_s)
         supplies = () if self._allowances is None else tuple(self._allowances.supplies)
