@@ -16,7 +16,6 @@ from django.db.models import (
     Count,
     Exists,
     ExpressionWrapper,
-    F,
     OuterRef,
     Q,
     QuerySet,
@@ -27,7 +26,7 @@ from django.db.models.query_utils import FilteredRelation
 
 from accounts.errors import NotFound
 from accounts.models import User
-from accounts.models.rows import AsJson, as_rows, rows_in
+from accounts.models.rows import AsJson, as_rows, partly_reading, rows_in
 from accounts.permissions import can
 from accounts.statements import AskedOnce, Word
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, NodeToken, Pool, Queue
@@ -36,6 +35,8 @@ from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.ordered.ordering import Column, Place, in_order, page_in_order
 from scheduler.states import DeviceHealth, JobState, NodeState
+
+_OF_DEVICE = tuple(field.attname for field in Device._meta.concrete_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +193,22 @@ def node_view(viewer: User, node: Node) -> NodeView:
 def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
     # A device has one open allocation at most.
     now_held = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
-    devices: list[Any] = list(
+    rows = list(
         Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
         .annotate(held_by=now_held)
-        .annotate(job_=F("held_by__placement__attempt__job_id"), since_=F("held_by__acquired_at"))
+        .values_list(*_OF_DEVICE, "held_by__placement__attempt__job_id", "held_by__acquired_at")
     )
-    held = {device.job_ for device in devices if device.job_ is not None}
+    held = {row[-2] for row in rows if row[-2] is not None}
     # Only their numbers and names are shown.
     seen = visible_jobs(viewer).select_related(None).only("name")
     jobs = seen.in_bulk(held) if held else {}
+    of_row = partly_reading(Device, _OF_DEVICE)
     by_node: dict[int, list[DeviceView]] = {}
-    for device in devices:
-        is_held, job = device.job_ is not None, jobs.get(device.job_)
+    for row in rows:
+        device, (number, since) = of_row(row), row[-2:]
+        is_held, job = number is not None, jobs.get(number)
         by_node.setdefault(device.node_id, []).append(
-            DeviceView(device, job, is_held, is_held and job is None, device.since_)
+            DeviceView(device, job, is_held, is_held and job is None, since)
         )
     return [NodeView(node, tuple(by_node.get(node.pk, ()))) for node in nodes]
 
