@@ -22,7 +22,7 @@ from portal.bench.faces.filling import fill, researcher
 from portal.bench.faces.particulars import asked_address, invited
 from portal.bench.faces.places import numbers_for, query_for
 from portal.bench.faces.readings import read_devices
-from portal.bench.figures import percentile, tell
+from portal.bench.figures import percentile, tell, yardstick_ms
 from scheduler.collecting import settle
 from scheduler.services.timeline.read_hours import sum_hours
 
@@ -41,9 +41,13 @@ def main() -> None:
 
 
 def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
-    """Every page as each of the people who may open it; the map first, while readings are new."""
+    """Every page as each of the people who may open it; the map first, while readings are new.
+
+    `yardstick_p50_ms` and `yardstick_p95_ms`: as `yardstick_ms` at each page, for machines waver.
+    """
     secret, read_at = invited(people["administrator"]), None
     found: dict[str, dict[str, Any]] = {}
+    yardsticks: list[float] = []
     for who, person in people.items():
         read_at = read_devices(read_at)
         # As the task does every minute.
@@ -59,6 +63,7 @@ def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
         # As the server does once its pages are loaded.
         settle()
         for route, address in addresses.items():
+            yardsticks.append(yardstick_ms())
             figures = _visit(client, address, visits)
             if figures is not None:
                 tell(f"{who} {address} {figures}")
@@ -73,6 +78,8 @@ def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
     return {
         "pages": len(opened),
         "visits": visits,
+        "yardstick_p50_ms": percentile(yardsticks, 0.5),
+        "yardstick_p95_ms": percentile(yardsticks, 0.95),
         "over_budget": over,
         "not_opened": sorted(set(BUDGETS) - opened),
         "by_page": found,
