@@ -13,6 +13,7 @@ from html import escape
 from django.utils.safestring import SafeString
 
 from portal.reports.links import links_to
+from scheduler.models import Job
 from scheduler.selectors.cluster import DeviceView, NodeView
 from scheduler.states import DeviceHealth, NodeState
 
@@ -23,10 +24,13 @@ _SOUND = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """One node of the map, its drawing, and how many jobs are there on no square of it."""
+    """One node of the map, its address, its drawing, the jobs on it that the viewer may see with
+    their addresses, and how many jobs are there on no square of it."""
 
     view: NodeView
+    href: str
     picture: SafeString
+    jobs: tuple[tuple[str, Job], ...]
     without_gpus: int = 0
 
 
@@ -37,8 +41,17 @@ def map_rows(
 
     `without_gpus`: jobs there that hold no GPU, by node; a node that is not in it has none.
     """
-    link, beside = links_to("jobs:detail"), without_gpus or {}
-    return [MapRow(view, _draw(view, link), beside.get(view.node.pk, 0)) for view in views]
+    link, to_node, beside = links_to("jobs:detail"), links_to("nodes:detail"), without_gpus or {}
+    return [
+        MapRow(
+            view,
+            to_node(view.node.name),
+            _draw(view, link),
+            tuple((link(job.pk), job) for job in view.jobs),
+            beside.get(view.node.pk, 0),
+        )
+        for view in views
+    ]
 
 
 def _draw(view: NodeView, link: Callable[[object], str]) -> SafeString:

@@ -77,12 +77,10 @@ def queue_rows(
         ordered = _in_own_turns(ordered)
     sees_all = can(viewer, "see_jobs", None)
 
-    @cache
-    def sees(project: Project) -> bool:
-        return sees_all or can(viewer, "view", project)
-
+    projects = {job.project_id: job.project for job in ordered}
+    seen = {pk for pk, one in projects.items() if sees_all or can(viewer, "view", one)}
     return [
-        _row(position, job, places.get(job.pk), is_shown=sees(job.project))
+        _row(position, job, places.get(job.pk), is_shown=job.project_id in seen)
         for position, job in enumerate(ordered, start=1)
     ]
 
@@ -134,8 +132,9 @@ def _with_whose(jobs: QuerySet[Job]) -> list[Job]:
     for row in jobs.values_list(*_SHOWN, *_WHOSE):
         job = of_row(row)
         username, display_name, slug, team, team_slug = row[len(_SHOWN) :]
-        job.owner = person(job.owner_id, username, display_name)
-        job.project = project(job.project_id, slug, team, team_slug)
+        # As `select_related` puts them there.
+        job._state.fields_cache["owner"] = person(job.owner_id, username, display_name)
+        job._state.fields_cache["project"] = project(job.project_id, slug, team, team_slug)
         found.append(job)
     return found
 

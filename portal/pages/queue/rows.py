@@ -23,6 +23,7 @@ from scheduler.models import Job
 from scheduler.selectors.queues import QueueRow, start_window
 from scheduler.states import Tier
 
+_TIERS = {int(tier): tier.name.lower() for tier in Tier}
 _TURNS = (
     ("has_earlier", "first", "go first of yours", "First"),
     ("has_earlier", "earlier", "go earlier", "Earlier"),
@@ -52,7 +53,7 @@ def lines_of(rows: Iterable[QueueRow]) -> list[Line]:
     """Neighbouring jobs of other teams in the same tier become one line."""
     lines: list[Line] = []
     for row in rows:
-        tier = Tier(row.tier).name.lower()
+        tier = _TIERS[row.tier]
         last = lines[-1] if lines else None
         if row.job is None and last and last.row.job is None and last.tier == tier:
             lines[-1] = Line(
