@@ -117,7 +117,8 @@ def partly_read(model: type[Row], **columns: Any) -> Row:
 
 
 def partly_reading(model: type[Row], names: Sequence[str]) -> Callable[[Iterable[Any]], Row]:
-    """What makes such an object of the values of these columns, its key among them.
+    """What makes such an object of the values of these columns, its key among them; values beyond
+    them are left alone.
 
     Equals `model.from_db`, which looks at each column of the model that was not read: of a thousand
     jobs that takes longer than to read them.

@@ -274,7 +274,7 @@ def _summed() -> QuerySet[Any]:
 
 
 def _counted_devices() -> AsJson:
-    """Of a pool, how many there are by model, simulated and in service, and of them are held."""
+    """Of a pool, how many there are by model, simulated and in service, and how many are held."""
     usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
     # Not by a join: a device has a row for every job it ever served.
     held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))

@@ -25,11 +25,7 @@ _KNOWN = (
     "SELECT tbl, MAX(CAST(stat AS INTEGER)) AS told FROM sqlite_stat1 "
     "GROUP BY tbl HAVING told >= %s"
 )
-_TELL_SMALL = (
-    "INSERT INTO sqlite_stat1 (tbl, idx, stat) SELECT name, NULL, %s FROM sqlite_schema "
-    "WHERE type = 'table' AND substr(name, 1, 7) != 'sqlite_' "
-    "AND name NOT IN (SELECT tbl FROM sqlite_stat1)"
-)
+_TELL = "INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (%s, NULL, %s)"
 
 
 def learn_sizes(connection: BaseDatabaseWrapper) -> list[str]:
@@ -53,7 +49,11 @@ def _tell_small(cursor: Any) -> int:
     """Of how many tables something is said for the first time."""
     if not cursor.execute(_IS_KNOWN).fetchone():
         return 0
-    return int(cursor.execute(_TELL_SMALL, [str(AT_LEAST - 1)]).rowcount)
+    told = {name for (name,) in cursor.execute("SELECT tbl FROM sqlite_stat1").fetchall()}
+    every = [name for (name,) in cursor.execute(_TABLES).fetchall()]
+    small = [(name, str(AT_LEAST - 1)) for name in every if name not in told]
+    cursor.executemany(_TELL, small)
+    return len(small)
 
 
 def _changed(cursor: Any, quote: Callable[[str], str]) -> Iterator[str]:

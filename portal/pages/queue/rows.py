@@ -81,6 +81,7 @@ def with_turns(lines: list[Line], viewer: User) -> list[Line]:
     for places in mine.values():
         for at in places:
             it, is_first, is_last = lines[at], at == places[0], at == places[-1]
+            # Equals `replace`, which asks each of hundreds of lines for its fields.
             whole = (it.first, it.last, it.row, it.tier, it.jobs, it.gpus, it.teams)
             found[at] = Line(*whole, has_earlier=not is_first, has_later=not is_last)
     return found
