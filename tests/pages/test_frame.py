@@ -20,7 +20,7 @@ SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
 # What is no part of pages but one page's own, by style sheet: frames, columns, lines of a log, and
 # drawings that a legend beside them explains. Everything else stands in the guide.
 SHOWN_ELSEWHERE = {
-    "base": "clip js mono only-s waittxt",
+    "base": "clip js mono only-m only-s waittxt",
     "cluster": "chips compare differs gmap js pre roomy",
     # Marks of scripts: that there is one, that a region waits with its news; what one did just now.
     "components": "changed has-changed messages who-line",
@@ -34,7 +34,7 @@ SHOWN_ELSEWHERE = {
     "shell": "asked bell card code-no dot hot in-team links plain preview scope scopes split stick "
     "titl who",
     "small": "ask1 bulk c-gpu c-job c-prog c-st c-win c2 c4 charts fix hide-m lists na noprint "
-    "only-s plain ranks scope second shell-page split stick tick",
+    "only-m only-s plain ranks scope second shell-page split stick tick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
     "f7 f8 hi inv js key lbl need prog rule w50 w90 win wl",
     "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "
