@@ -13,59 +13,14 @@ from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import (
-    BigIntegerField,
-    Field,
     Model,
     QuerySet,
     Subquery,
     TextField,
-    Value,
 )
 from django.db.models.base import ModelState
-from django.db.models.expressions import BaseExpression
-from django.db.models.functions import Cast
 
 Row = TypeVar("Row", bound=Model)
-
-
-class WholeNumber(BigIntegerField):
-    """What an expression gives that both databases say as a whole number, or NULL.
-
-    Of a `BigIntegerField` Django makes one of each again, which of tens of thousands takes as long
-    as to read them.
-    """
-
-    def get_internal_type(self) -> str:
-        """None that Django converts."""
-        return "WholeNumber"
-
-    def db_type(self, connection: Any) -> str | None:
-        """As of the field that it is beside that."""
-        return BigIntegerField().db_type(connection)
-
-    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        """As of the field that it is beside that."""
-        return BigIntegerField().get_db_prep_value(value, connection, prepared)
-
-
-class Ungrouped(BaseExpression):
-    """Beside an expression that is the same in all rows of a group: Django would group by it as
-    well, and SQLite sort all rows for that, where an index has them in order."""
-
-    def get_group_by_cols(self) -> list[Any]:
-        """None of its own."""
-        return []
-
-
-class Null(Ungrouped, Cast):
-    """NULL of a type, for a part of a union that has nothing to say there."""
-
-    def __init__(self, output_field: Field[Any, Any]) -> None:
-        super().__init__(Value(None), output_field)
-
-
-class LookedUp(Ungrouped, Subquery):
-    """One value that another table has of what is grouped by; looked up once for each group."""
 
 
 class AsJson(Subquery):

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
+# A table of so many places for each row is quicker than a sort.
+_MOST_EMPTY = 8
 
 
 def group_rows(columns: list[_Ints]) -> tuple[_Ints, _Ints]:
@@ -34,5 +36,18 @@ def group_rows(columns: list[_Ints]) -> tuple[_Ints, _Ints]:
                 low, span = 0, int(column.max()) + 1
         key = key * span + (column - low)
         width *= span
+    if width <= _MOST_EMPTY * size:
+        return _looked_up(key, width)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     return first.astype(np.int64), group.astype(np.int64).reshape(-1)
+
+
+def _looked_up(key: _Ints, width: int) -> tuple[_Ints, _Ints]:
+    """Equals the sort of `np.unique`, in a table with a place for each number below `width`."""
+    size = len(key)
+    row_of = np.full(width, size, dtype=np.int64)
+    # The last one that is written stays: the first row of each.
+    row_of[key[::-1]] = np.arange(size - 1, -1, -1)
+    is_there = row_of < size
+    number = np.cumsum(is_there) - 1
+    return row_of[is_there], number[key]

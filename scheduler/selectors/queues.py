@@ -63,7 +63,7 @@ def queue_rows(
     pool: Pool,
     *,
     places: Mapping[int, Standing] | None = None,
-    limit: int = 500,
+    limit: int = 300,
 ) -> list[QueueRow]:
     """The pool's queued jobs in the order in which the last cycle considered them, the first
     `limit`; one query, another one for those that stand in `places`.

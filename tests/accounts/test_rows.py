@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from django.db.models import BigIntegerField, Count, Value
+from django.db.models import Avg, BigIntegerField, Count, Value
 
 from accounts.models import Project, Team
-from accounts.models.rows import Null, WholeNumber, partly_read, partly_reading
-from accounts.statements import Word
+from accounts.models.rows import partly_read, partly_reading
+from accounts.statements import Null, RealNumber, WholeNumber, Word
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +46,10 @@ def test_whole_numbers_are_what_both_databases_say(project):
     rows = Team.objects.annotate(five=Value(5, number), none=Null(number), pk_=Count("pk"))
     (found,) = rows.order_by().values_list("five", "none", "pk_")
     assert found == (5, None, 1) and type(found[0]) is int
+
+
+def test_real_numbers_are_what_both_databases_say(project):
+    number = RealNumber()
+    rows = Team.objects.annotate(half=Value(0.5, number), none=Null(number))
+    (found,) = rows.order_by().values_list("half", "none", Avg("pk", output_field=number))
+    assert found == (0.5, None, project.team.pk) and type(found[0]) is float

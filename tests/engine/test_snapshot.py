@@ -126,6 +126,18 @@ def test_grouping_equals_unique_rows_even_when_the_numbers_are_huge() -> None:
     assert all(group[row] == number for number, row in enumerate(first.tolist()))
 
 
+@pytest.mark.parametrize("most", [3, 40, 10_000])
+def test_grouping_equals_unique_rows_looked_up_or_sorted(most: int) -> None:
+    rng = np.random.default_rng(most)
+    columns = [rng.integers(-2, most, 300) for _ in range(2)]
+    first, group = group_rows(columns)
+    _, right_first, right = np.unique(
+        np.stack(columns), axis=1, return_index=True, return_inverse=True
+    )
+    assert first.tolist() == right_first.tolist()
+    assert group.tolist() == right.ravel().tolist()
+
+
 def test_only_cuts_the_waiting_jobs() -> None:
     assert SNAPSHOT.only(ints([1])).waiting.id.tolist() == [6]
 

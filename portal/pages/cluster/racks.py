@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 
 from portal.reports.links import links_to
 from scheduler.selectors.machines.gpu_map import MapGpu, MapNode, Reading
+from scheduler.states import DeviceHealth
 
 SIDE, LABEL, ROW = 13, 62, 15
 # How far squares are apart, and where they hold a number; that is so many letters of 7.
@@ -235,7 +236,8 @@ def shade(node: MapNode, gpu: MapGpu, look: Look) -> str:
 
 def _lines(node: MapNode) -> str:
     """What the GPUs of a node say to those who ask: a line each, those alike together."""
-    first, said = 0, [_words(node, gpu) for gpu in node.gpus]
+    state = str(node.node.state) if node.is_out or node.is_drained else ""
+    first, said = 0, [_words(state, gpu) for gpu in node.gpus]
     lines = []
     for words, alike in groupby(said):
         last = first + len(list(alike)) - 1
@@ -247,18 +249,17 @@ def _lines(node: MapNode) -> str:
     return "".join(lines)
 
 
-def _words(node: MapNode, gpu: MapGpu) -> str:
-    parts = []
-    if node.is_out or node.is_drained:
-        parts.append(str(node.node.state))
-    if gpu.is_out or str(gpu.health) == "suspect":
+def _words(state: str, gpu: MapGpu) -> str:
+    """`state`: of its node, if that takes no work."""
+    parts = [state] if state else []
+    if gpu.health != DeviceHealth.HEALTHY:
         parts.append(str(gpu.health))
     if gpu.holding is not None:
         whose = gpu.holding
         parts.append(f"#{whose.job} {whose.name} · {whose.team}/{whose.project}")
     elif gpu.held:
         parts.append("held by another team")
-    elif not (node.is_out or node.is_drained or gpu.is_out):
+    elif not (state or gpu.is_out):
         parts.append("booked" if gpu.is_booked else "free")
     if gpu.reading is not None:
         seen = gpu.reading

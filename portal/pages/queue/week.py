@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from html import escape
 
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.templatetags import measures
@@ -25,28 +25,21 @@ LEGEND = (
 
 def week_picture(cells: Sequence[HourCell]) -> SafeString:
     """Seven rows of 24 squares, the darker the longer people had waited."""
-    hours = ((_LEFT + _STEP * hour, f"{hour:02d}") for hour in range(0, 24, 3))
-    days = ((_TOP + _STEP * at + 8, name) for at, name in enumerate(DAYS))
-    return format_html(
-        '<svg class="weekmap" viewBox="0 0 {} {}" role="img" aria-label="Median wait by weekday '
-        'and hour; the table below says the same">{}{}{}</svg>',
-        _LEFT + 24 * _STEP,
-        _TOP + 7 * _STEP,
-        format_html_join("", '<text x="{}" y="8">{}</text>', hours),
-        format_html_join("", '<text x="0" y="{}">{}</text>', days),
-        format_html_join(
-            "",
-            '<rect class="sq {}" x="{}" y="{}" width="10" height="10" rx="2"><title>{}</title>'
-            "</rect>",
-            _squares(cells),
-        ),
+    hours = (f'<text x="{_LEFT + _STEP * n}" y="8">{n:02d}</text>' for n in range(0, 24, 3))
+    days = (f'<text x="0" y="{_TOP + _STEP * n + 8}">{day}</text>' for n, day in enumerate(DAYS))
+    return SafeString(
+        f'<svg class="weekmap" viewBox="0 0 {_LEFT + 24 * _STEP} {_TOP + 7 * _STEP}" role="img" '
+        'aria-label="Median wait by weekday and hour; the table below says the same">'
+        f"{''.join(hours)}{''.join(days)}{''.join(map(_square, cells))}</svg>"
     )
 
 
-def _squares(cells: Sequence[HourCell]) -> Iterator[tuple[str, int, int, str]]:
-    for cell in cells:
-        css = "free" if cell.step < 0 else f"u{cell.step}"
-        yield css, _LEFT + _STEP * cell.hour, _TOP + _STEP * cell.day, _words(cell)
+def _square(cell: HourCell) -> str:
+    css = "free" if cell.step < 0 else f"u{cell.step}"
+    return (
+        f'<rect class="sq {css}" x="{_LEFT + _STEP * cell.hour}" y="{_TOP + _STEP * cell.day}" '
+        f'width="10" height="10" rx="2"><title>{escape(_words(cell))}</title></rect>'
+    )
 
 
 def _words(cell: HourCell) -> str:

@@ -14,6 +14,7 @@ from scheduler.engine.forecasting.behind import allowed_by_terms, ready_s
 from scheduler.engine.forecasting.laying import Asked, LaidOut, Spans, lay_out
 from scheduler.engine.forecasting.line import Kept
 from scheduler.engine.freeing import ready_times
+from scheduler.engine.grouping import group_rows
 from scheduler.engine.ordering import count_ahead
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import SlotKind
@@ -201,14 +202,14 @@ class _Lines:
     def _kinds(self, rows: Ints, allowances: Allowances) -> tuple[list[Terms], Ints]:
         """The terms of each kind of job, and by job its kind: the same class and account."""
         classes, accounts = self._lined.classes, self._board.snapshot.waiting.account[rows]
-        pairs = np.stack([classes.of_job[rows], accounts])
-        kinds, kind = np.unique(pairs, axis=1, return_inverse=True)
-        columns = (row.tolist() for row in kinds)
+        class_of = classes.of_job[rows]
+        first, kind = group_rows([class_of, accounts])
+        columns = class_of[first].tolist(), accounts[first].tolist()
         terms = [
             allowances.terms(classes.requests[row], account)
             for row, account in zip(*columns, strict=True)
         ]
-        return terms, ints(kind.ravel())
+        return terms, kind
 
     def _laid_out(self, at: Ints, run_s: Floats) -> LaidOut:
         """Of those at these places."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from scheduler.engine.snapshot import (
 from scheduler.states import PRICED_WORDS, hours_words
 
 _S_PER_HOUR = 3600
+# Many jobs ask for as much, and few budgets have as much left.
+_hours = lru_cache(4096)(hours_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +175,8 @@ def _in_hours(cost_s: float, left_s: float) -> dict[str, object]:
     return {
         "need_gpu_hours": need,
         "have_gpu_hours": have,
-        "asks": f"{hours_words(float(cost_s))} GPU-hours",
-        "left": f"{hours_words(max(0.0, float(left_s)))} GPU-hours",
+        "asks": f"{_hours(float(cost_s))} GPU-hours",
+        "left": f"{_hours(max(0.0, float(left_s)))} GPU-hours",
     }
 
 

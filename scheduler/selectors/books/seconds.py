@@ -22,7 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce
 
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S, cut
 from scheduler.models import DeviceHour, DeviceSample, DeviceSegment

@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import BigIntegerField, QuerySet, Value
 
 from accounts.models import User
-from accounts.models.rows import Null
 from accounts.permissions import can
+from accounts.statements import Null
 from scheduler.models import RequestDecision
 from scheduler.selectors.inbox.rules import DECIDERS, OF_CLUSTER, WORDS, Facts
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from django.db.models import (
     Avg,
-    BigIntegerField,
     Case,
     ExpressionWrapper,
     F,
@@ -28,6 +27,7 @@ from django.db.models.functions import Cast
 from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import visible_projects
+from accounts.statements import RealNumber, WholeNumber
 from scheduler.models import Allocation, Booking, Device, DeviceSample, Node, Pool
 from scheduler.models.telemetry import KNOWN_USE
 from scheduler.selectors.calendar.reserved import IN_ORDER, owners_of
@@ -37,9 +37,11 @@ from scheduler.states import DeviceHealth, NodeState
 # Nodes read every 2 s where jobs run and every 10 s where none do.
 READING = timedelta(seconds=20)
 _OUT = (NodeState.SILENT, NodeState.LOST, NodeState.QUARANTINED)
+_TAKE_WORK = frozenset({DeviceHealth.HEALTHY, DeviceHealth.SUSPECT})
 _DRAINED = (NodeState.DRAINING, NodeState.DRAINED)
 _READ, _OWN, _HELD, _BOOKED = "read", "own", "held", "booked"
-_NOT_BOOKED = Value(None, output_field=BigIntegerField())
+_NUMBER, _REAL = WholeNumber(), RealNumber()
+_NOT_BOOKED = Value(None, output_field=_NUMBER)
 _MEANS = ("gpu_percent", "memory_used_mib", "power_watts", "temperature_c")
 
 
@@ -82,7 +84,7 @@ class MapGpu:
     @property
     def is_out(self) -> bool:
         """Whether the GPU itself takes no work."""
-        return self.health not in (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
+        return self.health not in _TAKE_WORK
 
 
 @dataclass(slots=True)
@@ -197,9 +199,9 @@ def _read(now: datetime) -> QuerySet[DeviceSample, Any]:
     moments instead.
     """
     rows = DeviceSample.objects.filter(at__gt=now - READING).order_by()
-    device = ExpressionWrapper(F("device_id") + Value(0), BigIntegerField())
-    nothing = (Value(0), Value(""), Value(""), Value(""), _NOT_BOOKED)
+    device = ExpressionWrapper(F("device_id") + Value(0), _NUMBER)
+    nothing = (Value(0, _NUMBER), Value(""), Value(""), Value(""), _NOT_BOOKED)
     by_device = rows.values_list(Value(_READ), device, *nothing)
     use, *others = _MEANS
-    by_device = by_device.annotate(use=Avg(use, filter=KNOWN_USE))
-    return by_device.annotate(*(Avg(name) for name in others))
+    by_device = by_device.annotate(use=Avg(use, filter=KNOWN_USE, output_field=_REAL))
+    return by_device.annotate(*(Avg(name, output_field=_REAL) for name in others))

@@ -25,7 +25,7 @@ from django.db.models import (
 from django.db.models.functions import Cast
 
 from accounts.models import User
-from accounts.models.rows import LookedUp, Ungrouped, WholeNumber
+from accounts.statements import LookedUp, Ungrouped, WholeNumber
 from scheduler.models import Allocation, Placement
 from scheduler.selectors.books.seconds import EpochSecond
 from scheduler.selectors.calendar.plans import may_see

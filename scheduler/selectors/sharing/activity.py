@@ -27,7 +27,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
-from accounts.models.rows import LookedUp, Null
+from accounts.statements import LookedUp, Null
 from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
 from scheduler.models.telemetry import KNOWN_USE
 from scheduler.money import steps_per_s

@@ -12,8 +12,8 @@ from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, QuerySet
 from django.db.models.functions import Cast, Coalesce
 
 from accounts.models import Rate, User
-from accounts.models.rows import Null
 from accounts.selectors.rates import DECIDED, RateTable, general_rates
+from accounts.statements import Null
 from scheduler.models import Attempt, Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.jobs import may_read_inside

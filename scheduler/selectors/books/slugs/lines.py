@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import BigIntegerField, CharField, F, Q, QuerySet, Sum, Value
 
 from accounts.errors import Invalid
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.ledger.exact import EXACT, ZERO, total
 from scheduler.models import LedgerEntry, UsageLine
 from scheduler.models.exact import ExactSum

@@ -19,7 +19,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.conf import load_conf
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind

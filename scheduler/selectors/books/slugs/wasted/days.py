@@ -23,7 +23,7 @@ from django.db.models import (
     Value,
 )
 
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S

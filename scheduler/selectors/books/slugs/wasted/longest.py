@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import BigIntegerField, F, FloatField, QuerySet, Value
 
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.conf import SchedulerConf
 from scheduler.selectors.books.seconds import Readings, read_idle
 from scheduler.selectors.books.slugs.wasted.readings import (

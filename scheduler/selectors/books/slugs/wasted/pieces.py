@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import BigIntegerField, CharField, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast, Coalesce
 
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S, ChargeKind, cut

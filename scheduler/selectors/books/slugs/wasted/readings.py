@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import BigIntegerField, F, FloatField, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
-from accounts.models.rows import Null
+from accounts.statements import Null
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S
 from scheduler.models import (
