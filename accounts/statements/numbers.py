@@ -29,7 +29,7 @@ class WholeNumber(BigIntegerField):
 class RealNumber(FloatField):
     """What an expression gives that both databases say as a double, or NULL.
 
-    The mean of whole numbers is none: PostgreSQL says it exactly.
+    Means of whole numbers, and values that are not cast, are none: PostgreSQL says them exactly.
     """
 
     def get_internal_type(self) -> str:
