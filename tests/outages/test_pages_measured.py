@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
 def test_it_opens_every_page_and_fails_exactly_when_one_is_over():
-    words = "bench pages --jobs 300 --pending 1 --nodes 2 --visits 1 --strict"
+    words = "bench pages --jobs 300 --pending 1 --nodes 2 --runs 1 --visits 1 --strict"
     done = subprocess.run(
         [sys.executable, "manage.py", *words.split()],
         cwd=ROOT,

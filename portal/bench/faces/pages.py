@@ -11,7 +11,7 @@ from portal.bench.figures import add_database, add_strict, machine
 
 # Django is set up before anything that needs it is imported.
 _INSIDE = "import django; django.setup(); from portal.bench.faces.visits import main; main()"
-MOST = {"jobs": 5_000_000, "pending": 50_000, "nodes": 5_000, "visits": 1_000}
+MOST = {"jobs": 5_000_000, "pending": 50_000, "nodes": 5_000, "runs": 100, "visits": 1_000}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,7 +23,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--pending", type=int, default=10_000, help="that wait; default %(default)s"
     )
     parser.add_argument("--nodes", type=int, default=512, help="of 8 GPUs; default %(default)s")
-    parser.add_argument("--visits", type=int, default=40, help="of each page; default %(default)s")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="whose median is told; default %(default)s"
+    )
+    parser.add_argument(
+        "--visits", type=int, default=8, help="of each page in a run; default %(default)s"
+    )
     add_database(parser)
     add_strict(parser)
 
@@ -35,7 +40,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         python(environment, "manage.py", "prepare", "--first-administrator", "--demo")
         python(environment, "manage.py", "seed_demo", "--anyway")
         sizes = [str(options[name]) for name in ("jobs", "pending", "nodes")]
-        for words in (("fill", *sizes), ("visit", str(options["visits"]))):
+        visits = str(options["runs"]), str(options["visits"])
+        for words in (("fill", *sizes), ("visit", *visits)):
             printed = python(environment, "-c", _INSIDE, *words)
             figures |= json.loads(printed.splitlines()[-1])
     return {**figures, **machine()}
