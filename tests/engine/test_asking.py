@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.asking import Blocking, blocking_facts, what_if
-from scheduler.engine.asking.counterfactual import MOST_POOLS, _changed, _edits, _shorter
+from scheduler.engine.asking.counterfactual import _changed
+from scheduler.engine.asking.edits import MOST_POOLS, other_changes, shorter, smaller
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.cycle import decide, plan_cycle
 from scheduler.engine.forecasting import starts
@@ -134,6 +135,20 @@ def test_a_shorter_limit_lets_it_pass_before_the_head() -> None:
     assert "limit" not in options(snapshot, least_limit_s=7201)
 
 
+def test_milder_changes_are_tried_where_the_strongest_helps() -> None:
+    """Nobody knows an end, all end at once, half end soon: of a limit and of four GPUs."""
+
+    def tried(cluster: str, ends: dict[int, int]) -> tuple[int, list[str]]:
+        snapshot = draw(cluster, jobs=[job(5, "1x4", limit_s=86_400)], ends=ends)
+        answer = what_if(snapshot, DEFAULT_POLICY, 5)
+        assert answer is not None
+        return answer.tried, [one.words for one in answer.options]
+
+    assert tried("a 1111", {}) == (3, [])
+    assert tried("a 1111", {1: 9000}) == (3, [])
+    assert tried("a 1122", {1: 9000, 2: 600}) == (4, ["with 2 GPUs instead of 4"])
+
+
 def test_other_models_pools_and_shapes_are_tried() -> None:
     lines = ("a 1111 model=H100", "b .... model=A100", "c .... pool=other model=H100")
     found = options(
@@ -168,13 +183,13 @@ def test_of_many_pools_those_with_most_room_for_it_are_tried() -> None:
     elsewhere = [(row, 0) for row in range(len(snapshot.pools)) if row != default]
     assert len(elsewhere) > MOST_POOLS
     row = int(np.flatnonzero(snapshot.waiting.id == 5)[0])
-    tried = [edit for edit in _edits(snapshot, row, elsewhere) if edit.kind == "pool"]
+    tried = [edit for edit in other_changes(snapshot, row, elsewhere) if edit.kind == "pool"]
     pools = [snapshot.pools[int(edit.columns["pool"])] for edit in tried]
     # Free at once, then in order; of those alike the first.
     assert pools == ["b", "c", "e"]
     assert options(snapshot, elsewhere=elsewhere)["pool"] == ("in pool e instead of default", 0)
     few = elsewhere[-MOST_POOLS:]
-    tried = [edit for edit in _edits(snapshot, row, few) if edit.kind == "pool"]
+    tried = [edit for edit in other_changes(snapshot, row, few) if edit.kind == "pool"]
     assert [edit.columns["pool"] for edit in tried] == [pool for pool, _ in few]
 
 
@@ -226,7 +241,8 @@ def test_the_first_failing_check_is_the_top_reason_and_options_hold(
     answer = what_if(snapshot, DEFAULT_POLICY, wait.job)
     assert answer is not None
     row = int(np.flatnonzero(snapshot.waiting.id == wait.job)[0])
-    edits = {edit.words: edit for edit in (*_shorter(snapshot, row), *_edits(snapshot, row, ()))}
+    rows = (shorter(snapshot, row), *smaller(snapshot, row), other_changes(snapshot, row, ()))
+    edits = {edit.words: edit for each in rows for edit in each}
     for edit in edits.values():
         # They are tried on a cluster that was looked at before.
         check_snapshot(_changed(snapshot, row, edit))

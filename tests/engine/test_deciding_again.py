@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from unittest.mock import patch
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from scheduler.engine import cycle
 from scheduler.engine.asking import blocking_facts, what_if, with_limit, with_tier
-from scheduler.engine.asking.counterfactual import _changed, _edits, _shorter
+from scheduler.engine.asking.counterfactual import _changed
+from scheduler.engine.asking.edits import other_changes, shorter, smaller
 from scheduler.engine.cycle import Known, decide, plan_cycle
 from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
@@ -68,7 +70,8 @@ def test_decisions_that_share_a_board_are_those_of_each_alone(
     known, pools = Known(), [(row, 0) for row in range(len(snapshot.pools))]
     for turn in range(5):
         row = data.draw(st.integers(0, len(ids) - 1))
-        edits = [*_shorter(snapshot, row), *_edits(snapshot, row, pools)]
+        few = shorter(snapshot, row), *smaller(snapshot, row), other_changes(snapshot, row, pools)
+        edits = list(chain(*few))
         changed = snapshot
         if edits and turn:
             changed = _changed(snapshot, row, data.draw(st.sampled_from(edits)))

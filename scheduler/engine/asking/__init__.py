@@ -1,7 +1,7 @@
 """Questions about one job, answered by deciding: nothing is stored and nothing is guessed.
 
-`blocking.py` lists everything that stands in its way, `counterfactual.py` what would help,
-`impact.py` whom a change would delay, and who would start sooner.
+`blocking.py` lists everything that stands in its way, `counterfactual.py` what would help
+of the changes in `edits.py`, `impact.py` whom a change would delay, and who would start sooner.
 """
 
 from scheduler.engine.asking.blocking import Blocking, CheckResult, Holder, blocking_facts
