@@ -12,12 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import (
-    Model,
-    QuerySet,
-    Subquery,
-    TextField,
-)
+from django.db.models import Model, QuerySet, Subquery, TextField
 from django.db.models.base import ModelState
 
 Row = TypeVar("Row", bound=Model)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.engine.asking import blocking_facts, what_if
-from scheduler.engine.asking.edits import MOST_POOLS, other_changes
-from scheduler.engine.cycle import decide
+from scheduler.engine.asking.counterfactual import _changed, _is_sooner, _start_s
+from scheduler.engine.asking.edits import MOST_POOLS, other_changes, smaller
+from scheduler.engine.cycle import decide, plan_cycle
 from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.engine.snapshot import Snapshot, flags
 from tests.builders import NOW_S, draw, job
 from tests.engine.shaping import in_racks, shaped
+from tests.engine.test_properties import snapshots
 
 
 def options(snapshot: Snapshot, job_id: int = 5, **more) -> dict[str, tuple[str, float]]:
@@ -30,7 +34,8 @@ def test_a_shorter_limit_lets_it_pass_before_the_head() -> None:
 
 
 def test_milder_changes_are_tried_where_the_strongest_helps() -> None:
-    """Nobody knows an end, all end at once, half end soon: of a limit and of four GPUs."""
+    """Of a limit and of four GPUs: nobody knows an end, all end at once, half end soon, a
+    single one is free, and each ends at another time."""
 
     def tried(cluster: str, ends: dict[int, int]) -> tuple[int, list[str]]:
         snapshot = draw(cluster, jobs=[job(5, "1x4", limit_s=86_400)], ends=ends)
@@ -41,6 +46,30 @@ def test_milder_changes_are_tried_where_the_strongest_helps() -> None:
     assert tried("a 1111", {}) == (3, [])
     assert tried("a 1111", {1: 9000}) == (3, [])
     assert tried("a 1122", {1: 9000, 2: 600}) == (4, ["with 2 GPUs instead of 4"])
+    assert tried("a 111.", {1: 9000}) == (4, ["with 1 GPU instead of 4"])
+    assert tried("a 1233", {1: 600, 2: 3000, 3: 9000}) == (4, ["with 1 GPU instead of 4"])
+
+
+@settings(max_examples=60, derandomize=True)
+@given(snapshots(), st.integers(0, 20))
+def test_no_smaller_shape_is_missed_for_what_is_taken_on_trust(
+    snapshot: Snapshot, place: int
+) -> None:
+    """Equals trying each of them. Always of the same clusters: what is trusted has no proof."""
+    ids, now_s = snapshot.waiting.id.tolist(), snapshot.now_s
+    answer = what_if(snapshot, DEFAULT_POLICY, ids[place % len(ids)]) if ids else None
+    if answer is None or answer.starts_now:
+        return
+    row, found = place % len(ids), {one.kind: one.words for one in answer.options}
+    for edits in smaller(snapshot, row):
+        plans = [plan_cycle(_changed(snapshot, row, edit)) for edit in edits]
+        starts_s = [_start_s(plan, ids[row], now_s) for plan in plans]
+        if not edits:
+            continue
+        # The first of those that are equally soon.
+        soonest_s, best = min(zip(starts_s, edits, strict=True), key=lambda one: one[0])
+        helps = _is_sooner(soonest_s, answer.start_s or np.inf, now_s)
+        assert found.get(best.kind) == (best.words if helps else None)
 
 
 def test_other_models_pools_and_shapes_are_tried() -> None:
