@@ -34,7 +34,8 @@ from scheduler.services.requesting import reminding
 from scheduler.services.requesting.foreseeing import whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios, waiting
-from scheduler.services.timeline import days, hours, read_hours, wasted_days
+from scheduler.services.timeline import days, hours, wasted_days
+from scheduler.services.timeline.readings import hours as read_hours
 from scheduler.services.timeline.segments import reconcile_segments
 
 QUEUE = "scheduling"

@@ -188,7 +188,8 @@ class HourOfIdle(models.Model):
 
 class SpanBegun(models.Model):
     """What a device's readings of an attempt say of a span that began at `span_s`, up to `until_s`,
-    before it is known whether it is idle: how many told the use, and their per cent together."""
+    before it is known whether it is idle: how many told the use, their per cent together, and the
+    highest."""
 
     device = models.ForeignKey("scheduler.Device", on_delete=models.CASCADE, related_name="+")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+")
@@ -196,12 +197,29 @@ class SpanBegun(models.Model):
     until_s = models.BigIntegerField()
     readings = models.BigIntegerField()
     percent = models.FloatField()
+    highest = models.FloatField(default=0, db_default=0)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
                 fields=["span_s", "until_s", "device", "attempt"], name="span_begun_once"
             )
+        ]
+
+
+class SpanOfReadings(models.Model):
+    """What the readings of all devices of an attempt say of a span of the last hour that began at
+    `at` and is over: how many told the use, their per cent together, and the highest."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+", db_index=False)
+    at = models.DateTimeField()
+    readings = models.BigIntegerField()
+    percent = models.FloatField()
+    highest = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "at"], name="span_of_readings_once")
         ]
 
 

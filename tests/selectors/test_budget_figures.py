@@ -14,7 +14,7 @@ from scheduler.models import Budget, Notification
 from scheduler.money import STEPS
 from scheduler.selectors.books.overview import Burn
 from scheduler.selectors.sharing.bars import budget_bars
-from scheduler.selectors.sharing.board import team_board
+from scheduler.selectors.sharing.boards.board import team_board
 from scheduler.selectors.sharing.budgets import BudgetView, budget_views, printed_of
 from scheduler.selectors.sharing.reckoning import Foresight, Standing
 from scheduler.services.budgets.telling import tell_alerts

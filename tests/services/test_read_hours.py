@@ -24,8 +24,8 @@ from scheduler.selectors.books.slugs.wasted.hours import Hours, hours_of
 from scheduler.selectors.books.slugs.wasted.readings import idle_by_day
 from scheduler.services.kept.pruning import prune_kept, set_retention
 from scheduler.services.telemetry import ingest_samples, prune_telemetry
-from scheduler.services.timeline import read_hours, read_late
-from scheduler.services.timeline.read_hours import sum_hours
+from scheduler.services.timeline.readings import late, pieces
+from scheduler.services.timeline.readings.hours import sum_hours
 from scheduler.services.timeline.wasted_days import sum_again, sum_days
 from scheduler.wire import messages
 from tests import scenes
@@ -133,7 +133,7 @@ def test_summed_hours_equal_raw_readings_however_late(
     reads(night.node, night.now, *night.unsent)
     plain, summed = told(night.now)
     assert summed == plain, "hours late"
-    night.second += read_late.REST_S + 1
+    night.second += late.REST_S + 1
     sum_hours(now=night.now)
     plain, summed = told(night.now)
     assert summed == plain
@@ -174,9 +174,9 @@ FIRST = MIDNIGHT - 2 * HOUR_S
 def test_each_run_goes_on_where_the_last_one_ended(held, monkeypatch):
     every_minute(held, FIRST, FIRST + HOUR_S + 600)
     read = []
-    spans = read_hours.idle_spans
+    spans = pieces.idle_spans
     monkeypatch.setattr(
-        read_hours, "idle_spans", lambda rows, conf: read.append(rows.count()) or spans(rows, conf)
+        pieces, "idle_spans", lambda rows, conf: read.append(rows.count()) or spans(rows, conf)
     )
     sum_hours(now=at(FIRST + 1000))
     sum_hours(now=at(FIRST + 1060))
@@ -198,13 +198,13 @@ def test_who_sums_while_a_late_reading_comes_writes_nothing(held):
     node, uuid, attempt = held
     every_minute(held, FIRST, FIRST + HOUR_S)
     now, hour_s = at(FIRST + HOUR_S + 200), int(at(FIRST).timestamp())
-    turn = read_late.begin(now)
-    hour = read_hours._Hour(hour_s, hour_s + HOUR_S, None, load_conf())
+    turn = late.begin(now)
+    hour = pieces.PieceOfHour(hour_s, hour_s + HOUR_S, None, load_conf())
     reads(node, now, (uuid, attempt.pk, FIRST + 1.5, 100.0))
     later = hour.write(turn)
     assert later != turn and not HourOfReadings.objects.exists()
     assert hour.write(later) == later and HourOfReadings.objects.exists()
-    read_late.begin(now)
+    late.begin(now)
     assert hour.write(later) is None, "somebody else has begun"
 
 

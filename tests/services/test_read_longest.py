@@ -13,7 +13,7 @@ from scheduler.selectors.books.slugs.wasted.asked import all_within, idle_as
 from scheduler.selectors.books.slugs.wasted.hours import hours_of
 from scheduler.selectors.books.slugs.wasted.longest import read_longest
 from scheduler.services.telemetry import prune_telemetry
-from scheduler.services.timeline.read_hours import sum_hours
+from scheduler.services.timeline.readings.hours import sum_hours
 from tests.scenes import at
 from tests.selectors.test_reports import opened
 from tests.services.test_read_hours import DAY_S, HOUR_S, MIDNIGHT, Night, window

@@ -9,7 +9,7 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from scheduler.models import HoursSummed, Pool
-from scheduler.services.timeline import read_late
+from scheduler.services.timeline.readings import late
 
 pytestmark = [
     pytest.mark.postgres,
@@ -29,16 +29,16 @@ def test_sums_end_before_the_oldest_that_may_still_write():
         finally:
             connections.close_all()
 
-    assert read_late.writing_for_s() == 0
+    assert late.writing_for_s() == 0
     other = threading.Thread(target=call)
     other.start()
     assert has_begun.wait(30)
-    first = read_late.writing_for_s()
-    assert 0 < first < read_late.writing_for_s(), "it goes on"
+    first = late.writing_for_s()
+    assert 0 < first < late.writing_for_s(), "it goes on"
     now = timezone.now()
-    due_s = read_late.begin(now).due_s
-    assert due_s <= now.timestamp() - first - read_late.YOUNG_S
+    due_s = late.begin(now).due_s
+    assert due_s <= now.timestamp() - first - late.YOUNG_S
     may_end.set()
     other.join()
-    assert read_late.writing_for_s() == 0
+    assert late.writing_for_s() == 0
     assert HoursSummed.objects.get().aims_s == due_s

@@ -26,7 +26,7 @@ from portal.bench.faces.places import numbers_for, query_for
 from portal.bench.faces.readings import read_devices
 from portal.bench.figures import percentile, tell, yardstick_ms
 from scheduler.collecting import settle
-from scheduler.services.timeline.read_hours import sum_hours
+from scheduler.services.timeline.readings.hours import sum_hours
 
 
 @dataclass(frozen=True, slots=True)

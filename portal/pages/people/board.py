@@ -16,7 +16,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.listing.leaves import leaf_of
 from scheduler.money import from_steps
 from scheduler.selectors.idling.teams import reclaimed_in
-from scheduler.selectors.sharing.board import BurnDown, team_board
+from scheduler.selectors.sharing.boards.board import BurnDown, team_board
 from scheduler.selectors.sharing.budgets import printed_of
 from scheduler.selectors.sharing.reckoning import foreseen_until
 from scheduler.states import LIVE_JOB_STATES, JobState, is_endless

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from scheduler.services.timeline.read_hours import sum_hours
+from scheduler.services.timeline.readings.hours import sum_hours
 from scheduler.services.timeline.wasted_days import sum_again, sum_days
 
 

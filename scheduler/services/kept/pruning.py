@@ -39,7 +39,7 @@ from scheduler.services.errors import Forbidden, Invalid, NotFound
 from scheduler.services.kept.folders import clear_folder, remove_if_empty
 from scheduler.services.kept.outputs import delete_bytes
 from scheduler.services.logs import log_folder
-from scheduler.services.timeline.read_hours import forget_attempts
+from scheduler.services.timeline.readings.hours import forget_attempts
 from scheduler.services.timeline.wasted_days import keep_readings
 from scheduler.states import FINAL_JOB_STATES
 

@@ -42,8 +42,9 @@ from scheduler.selectors.books.slugs.wasted.pieces import Key, Piece, of_open_mo
 from scheduler.selectors.books.slugs.wasted.readings import Read, Sources, idle_by_day
 from scheduler.selectors.books.slugs.wasted.sums import Sums
 from scheduler.selectors.books.spans import MOST_DAYS
-from scheduler.services.timeline import read_late
 from scheduler.services.timeline.days import newest_entry
+from scheduler.services.timeline.readings.late import undo_hours
+from scheduler.services.timeline.readings.late import undo_late as undo_late_hours
 
 # What began on a day is written within this time after it; readings for as long as the retention.
 SETTLED = timedelta(hours=2)
@@ -82,7 +83,7 @@ def sum_again(first_s: int = 0, end_s: int = _NEVER) -> int:
     They are counted by whoever reads until they are summed again; what is kept of readings
     stays."""
     _take_turn()
-    read_late.undo_hours(first_s, end_s)
+    undo_hours(first_s, end_s)
     of_days = {"day_s__gte": first_s, "day_s__lt": end_s}
     DayOfWaste.objects.filter(**of_days).delete()
     return SummedDay.objects.filter(**of_days).delete()[0]
@@ -98,7 +99,7 @@ def undo_late(moments: Iterable[datetime], *, now: datetime) -> None:
     if late:
         _take_turn()
         SummedDay.objects.filter(day_s__in=late).delete()
-    read_late.undo_late(moments, now=now)
+    undo_late_hours(moments, now=now)
 
 
 def _take_turn() -> None:

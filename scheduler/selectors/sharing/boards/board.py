@@ -12,7 +12,8 @@ from django.db.models import F, Q, Sum
 from accounts.models import Team, User
 from accounts.permissions import can
 from scheduler.models import Budget, Quota
-from scheduler.selectors.sharing.activity import (
+from scheduler.selectors.sharing.bars import bar_whole
+from scheduler.selectors.sharing.boards.activity import (
     MOST_SHOWN,
     Idle,
     Jobs,
@@ -21,7 +22,6 @@ from scheduler.selectors.sharing.activity import (
     Wait,
     read_activity,
 )
-from scheduler.selectors.sharing.bars import bar_whole
 from scheduler.selectors.sharing.reckoning import (
     Foresight,
     Standing,

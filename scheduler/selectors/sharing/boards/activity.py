@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db.models import (
-    Avg,
     BigIntegerField,
     CharField,
     Count,
     DateTimeField,
     F,
     FloatField,
-    Max,
     Min,
-    OuterRef,
     QuerySet,
     Sum,
     Value,
@@ -27,27 +24,23 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
-from accounts.statements import LookedUp, Null
-from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
-from scheduler.models.telemetry import KNOWN_USE
+from accounts.statements import Null
+from scheduler.models import Job, UsageEntry
 from scheduler.money import steps_per_s
-from scheduler.selectors.sharing.reach import of_team, projects_of
+from scheduler.selectors.sharing.boards.little import doing_little
+from scheduler.selectors.sharing.reach import projects_of
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
 from scheduler.selectors.sharing.use import PERSON, counted_upto, parts_of_use
 from scheduler.states import (
     CHECK_TITLES,
     LIVE_JOB_STATES,
     WAITING_JOB_STATES,
-    AttemptState,
     JobState,
     WaitReason,
 )
 
-# GPUs that did less than this, on average over so long and lately, are named.
-IDLE_OVER, _STILL = timedelta(minutes=30), timedelta(minutes=2)
-IDLE_PERCENT, LOW_PERCENT = 5.0, 20.0
-# Who has run for less loads its data, or its readings are too few to tell anything.
-_LEAST_RUN, _LEAST_READINGS = timedelta(minutes=5), 10
+# A job whose GPUs did less on average does nothing.
+IDLE_PERCENT = 5.0
 FAILED_SINCE = timedelta(days=7)
 MOST_SHOWN = 10
 
@@ -148,6 +141,11 @@ _TEXTS = ("what_", "state_", "word_")
 _COUNTS = ("owner_", "job_", "count_", "more")
 _COLUMNS = (*_TEXTS, *_COUNTS, "at_", "price_", "mean", "most_")
 _OWNER = _COLUMNS.index("owner_")
+# What idles by the columns that all rows have.
+_OF_IDLE = {
+    "job": "job_", "name": "word_", "owner": "owner_", "gpus": "count_", "readings": "more",
+    "since": "at_", "mean": "mean", "highest": "most_",
+}  # fmt: skip
 # Typed, as PostgreSQL wants all parts of a union alike; nothing is grouped by them.
 _EMPTY: dict[str, Combinable] = {
     **{name: Value("", output_field=CharField()) for name in _TEXTS},
@@ -172,7 +170,7 @@ def read_activity(team_id: int, *, since: datetime | None, now: datetime, leads:
         found = parts_of_use(projects, since=since, until=now, counted=counted)
         parts.extend(map(_used, found))
     if leads:
-        parts.append(_doing_little(team_id, now))
+        parts.extend(map(_idle, doing_little(team_id, now, _OF_IDLE)))
     rows = list(parts[0].union(*parts[1:], all=True))
     # Joined to each row above, people would make the databases begin with them.
     people = User.objects.in_bulk({row[_OWNER] for row in rows if row[_OWNER]})
@@ -211,9 +209,10 @@ def _shaped(
     return rows.order_by().annotate(**fixed).values(*fixed).annotate(**sums).values_list(*_COLUMNS)
 
 
-def _nothing(what: str, but: Container[str]) -> dict[str, Any]:
+def _nothing(what: str, but: Iterable[str]) -> dict[str, Any]:
     """What the rows are about, and the columns that say nothing."""
-    empty = {name: value for name, value in _EMPTY.items() if name not in but}
+    said = frozenset(but)
+    empty = {name: value for name, value in _EMPTY.items() if name not in said}
     return {**empty, "what_": Value(what, output_field=CharField())}
 
 
@@ -245,39 +244,8 @@ def _jobs(jobs: QuerySet[Job], word: str) -> QuerySet[Any]:
     return _shaped(jobs, "job", keys, sums)
 
 
-def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
-    """Attempts that did little over the whole time and still do.
-
-    First by a few of their readings, then those that are left by all: of a busy cluster hardly any
-    reading is touched. The attempts are a list and no join, from which SQLite would begin with all
-    that was read of anybody.
-    """
-    live = Job.objects.filter(of_team(team_id, "project"), state__in=LIVE_JOB_STATES).order_by()
-    running = Attempt.objects.filter(
-        job__in=live.values("pk"), state=AttemptState.RUNNING, started_at__lte=now - _LEAST_RUN
-    )
-    still = (
-        DeviceSample.objects.filter(
-            KNOWN_USE, attempt__in=running.order_by().values("pk"), at__gte=now - _STILL
-        )
-        .order_by()
-        .values("attempt")
-        .annotate(lately=Avg("gpu_percent"))
-        .filter(lately__lt=LOW_PERCENT)
-    )
-    samples = DeviceSample.objects.filter(
-        KNOWN_USE, attempt__in=still.values("attempt"), at__gte=now - IDLE_OVER, at__lte=now
-    )
-    seen = {"count_": Count("device", distinct=True), "more": Count("pk"), "at_": Min("at")}
-    sums = {**seen, "mean": Avg("gpu_percent"), "most_": Max("gpu_percent")}
-    # Whose they are is looked up of each attempt: by a join it would stand beside every reading,
-    # and all of those be sorted by it.
-    its = Attempt.objects.filter(pk=OuterRef("attempt_id")).order_by()
-    columns = {"job_": "job_id", "word_": "job__name", "owner_": "job__owner_id"}
-    keys = {name: LookedUp(its.values(column)) for name, column in columns.items()}
-    found: QuerySet[Any] = samples.order_by().values("attempt_id").annotate(**sums)
-    found = found.filter(mean__lt=LOW_PERCENT, more__gte=_LEAST_READINGS)
-    return found.annotate(**_nothing("idle", {*keys, *sums}), **keys).values_list(*_COLUMNS)
+def _idle(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.annotate(**_nothing("idle", _OF_IDLE.values())).values_list(*_COLUMNS)
 
 
 def _add_jobs(found: Jobs, username: str, shown: str, group: tuple[str, str, int, int]) -> None:

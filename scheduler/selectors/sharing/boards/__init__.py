@@ -1,0 +1,1 @@
+"""The board of a team: its budgets, people, what goes on and what idles."""
