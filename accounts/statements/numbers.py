@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import BigIntegerField, FloatField
+from django.db.models import BigIntegerField, Field, FloatField
 
 
 class WholeNumber(BigIntegerField):
@@ -16,6 +16,10 @@ class WholeNumber(BigIntegerField):
     def get_internal_type(self) -> str:
         """None that Django converts."""
         return "WholeNumber"
+
+    def get_lookup(self, lookup_name: str) -> Any:
+        """Those of any field: of whole numbers Django asks for the range of what it calls it."""
+        return Field().get_lookup(lookup_name)
 
     def db_type(self, connection: Any) -> str | None:
         """As of the field that it is beside that."""

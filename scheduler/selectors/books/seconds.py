@@ -22,7 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce
 
-from accounts.statements import Null
+from accounts.statements import Null, WholeNumber
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S, cut
 from scheduler.models import DeviceHour, DeviceSample, DeviceSegment
@@ -102,7 +102,7 @@ class EpochSecond(Func):
 
     function = "FLOOR"
     arity = 1
-    output_field = BigIntegerField()
+    output_field = WholeNumber()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
         """As PostgreSQL says it."""
@@ -124,7 +124,7 @@ def idle_spans(
     with hours.
 
     `span_s`: all of these readings are known to be of that span, which takes half the time."""
-    number = BigIntegerField()
+    number = WholeNumber()
     second = EpochSecond("at")
     into = second % Value(_HOUR_S, number) % Value(conf.idle_span_s, number)
     return (
@@ -132,12 +132,12 @@ def idle_spans(
         .order_by()
         .annotate(span_s=second - into if span_s is None else Value(span_s, number))
         .values("device_id", "attempt_id", "span_s")
-        .annotate(all_count=Count("pk"), mean_percent=Avg("gpu_percent"))
+        .annotate(all_count=Count("pk", output_field=number), mean_percent=Avg("gpu_percent"))
         .annotate(
             idle_count=Case(
                 When(mean_percent__lt=float(conf.idle_below_percent), then=F("all_count")),
                 default=Value(0),
-                output_field=BigIntegerField(),
+                output_field=number,
             )
         )
     )

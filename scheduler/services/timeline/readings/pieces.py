@@ -203,7 +203,10 @@ class PieceOfHour:
         return _Counted(
             {attempt: (readings, idle) for attempt, readings, idle in of_hours},
             {(device, attempt): spans for device, attempt, spans in of_idle},
-            {(device, attempt, span_s): _Read(*read) for device, attempt, span_s, *read in begun},
+            {
+                (device, attempt, span_s): _Read(readings, percent, highest)
+                for device, attempt, span_s, readings, percent, highest in begun
+            },
         )
 
 

@@ -18,6 +18,9 @@ from scheduler.models import SummedHour
 from scheduler.selectors.books.seconds import Windows
 
 HOUR_S = 3600
+# Sums are this far behind at most where nothing is late: a minute and a half, and what the run that
+# is under way takes.
+_FRESH_S = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,17 @@ class Hours:
     def begun(self) -> frozenset[int]:
         """The first seconds of spans that are summed to a part."""
         return frozenset(spans_s for _, spans_s, until_s in self.summed if until_s > spans_s)
+
+    def without_fresh(self, end_s: int) -> Hours:
+        """Without the raw readings of the moments before `end_s` that go on from a sum.
+
+        Of thousands of GPUs they take as long to read as all else together.
+        """
+        begin, until = self.raw[-1] if self.raw else (0, 0)
+        goes_on = any(until_s == begin for _, _, until_s in self.summed)
+        if until == end_s and until - begin <= _FRESH_S and goes_on:
+            return Hours(self.summed, self.raw[:-1])
+        return self
 
 
 def hours_of(windows: Windows, idle_as: str) -> Hours:

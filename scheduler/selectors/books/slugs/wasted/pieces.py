@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import BigIntegerField, CharField, F, Q, QuerySet, Sum, Value
+from django.db.models import CharField, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast, Coalesce
 
-from accounts.statements import Null
+from accounts.statements import Null, WholeNumber
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S, ChargeKind, cut
@@ -24,7 +24,7 @@ from scheduler.selectors.books.seconds import EpochSecond, Windows, lies_in_days
 _CHUNK = 20_000
 _NAMES = ("source_", "what_", "account_", "attempt_", "project_", "team_", "first_", "until_")
 _LINE, _ENTRY, _SEGMENT = range(3)
-_NUMBER = BigIntegerField()
+_NUMBER = WholeNumber()
 _NONE = Null(_NUMBER)
 _NO_AMOUNT = Null(ExactAmount())
 _EMPTY = Value("", output_field=CharField())
@@ -102,7 +102,7 @@ def _of_lines(lines: QuerySet[UsageLine]) -> QuerySet[Any]:
         .annotate(attempt_=F("attempt_id"), project_=_NONE, team_=_NONE)
         .annotate(first_=F("day_s"), until_=_NONE)
         .values(*_NAMES)
-        .annotate(amount_=ExactSum("amount"), seconds_=Sum("gpu_seconds"))
+        .annotate(amount_=ExactSum("amount"), seconds_=Cast(Sum("gpu_seconds"), _NUMBER))
     )
 
 
@@ -116,7 +116,7 @@ def _of_entries(entries: QuerySet[UsageEntry]) -> QuerySet[Any]:
         .annotate(first_=F("second_") - F("second_") % Value(DAY_S, _NUMBER), until_=_NONE)
         .annotate(amount_=Cast("unit_price", ExactAmount()))
         .values(*_NAMES, "amount_")
-        .annotate(seconds_=Sum("gpu_seconds"))
+        .annotate(seconds_=Cast(Sum("gpu_seconds"), _NUMBER))
     )
 
 
@@ -133,7 +133,7 @@ def _of_segments(segments: QuerySet[DeviceSegment], windows: Windows) -> tuple[Q
         found.filter(is_whole)
         .annotate(first_=day, until_=_NONE)
         .values(*_NAMES, "amount_")
-        .annotate(seconds_=Sum(F("end_s") - F("start_s")))
+        .annotate(seconds_=Cast(Sum(F("end_s") - F("start_s")), _NUMBER))
     )
     rest = found.filter(Q(end_s__isnull=True) | ~is_whole)
     return whole, rest.annotate(first_=F("start_s"), until_=F("end_s"), seconds_=_NONE)

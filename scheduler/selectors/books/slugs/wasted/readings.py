@@ -9,10 +9,10 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import BigIntegerField, F, FloatField, Q, QuerySet, Sum, Value
+from django.db.models import F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
-from accounts.statements import Null
+from accounts.statements import Null, RealNumber, WholeNumber
 from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S
 from scheduler.models import (
@@ -31,9 +31,9 @@ _CHUNK = 20_000
 _MOST_SPANS = 3
 NAMES = ("source_", "attempt_id", "device_", "first_", "readings_", "idle_", "percent_")
 SPAN, BEGUN, _SUMMED, _KEPT = range(4)
-_NUMBER = BigIntegerField()
+_NUMBER = WholeNumber()
 _NO_DEVICE = Null(_NUMBER)
-_NO_PERCENT = Null(FloatField())
+_NO_PERCENT = Null(RealNumber())
 # By attempt and the first second of a UTC day: readings that tell the use, and how many of them lie
 # in idle spans.
 Read = dict[tuple[int, int], tuple[int, int]]
@@ -144,7 +144,7 @@ def parts_of_spans(sources: Sources, conf: SchedulerConf) -> Iterator[QuerySet[A
             first_=F("span_s"),
             readings_=F("all_count"),
             idle_=F("idle_count"),
-            percent_=Sum("gpu_percent"),
+            percent_=Sum("gpu_percent", output_field=RealNumber()),
         )
     if sources.of_spans is not None:
         yield sources.of_spans.order_by().annotate(

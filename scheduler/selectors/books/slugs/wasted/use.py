@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from django.db.models import Q, QuerySet
@@ -40,7 +41,8 @@ from scheduler.selectors.books.slugs.wasted.asked import (
     in_windows,
     what_is_idle,
 )
-from scheduler.selectors.books.slugs.wasted.days import days_of, kept_sums
+from scheduler.selectors.books.slugs.wasted.days import Days, days_of, kept_sums
+from scheduler.selectors.books.slugs.wasted.hours import Hours
 from scheduler.selectors.books.slugs.wasted.pieces import of_open_months, pieces_of
 from scheduler.selectors.books.slugs.wasted.readings import idle_by_day
 from scheduler.selectors.books.slugs.wasted.sums import Sums
@@ -98,12 +100,17 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     span = span_of(books, ask)
     closed = closed_of(books, span)
     lines, accounts = lines_asked(books, ask, scope)
-    days, conf = _days(ask, scope, span, closed, lines), load_conf()
+    conf, known = load_conf(), days_of(span, closed, idle_as(load_conf()))
+    hours = known.hours.without_fresh(span.end_s)
+    days = _days(ask, scope, span, closed, lines, replace(known, hours=hours))
     rows = [_row(scope, books, key, sums, span, closed) for key, sums in sorted(days.items())]
     rows = [row for row in rows if any(row[PLACES["held_gpu_seconds"] : PLACES["stands"]])]
     ledger = line_sums(books, ask, scope, lines, accounts) if closed else None
     sums = totals_of(_USE, rows)
-    remarks = (what_is_idle(conf), *_unread_remarks(sums), *_open_remarks(span, closed, rows))
+    remarks = (
+        what_is_idle(conf), *_unread_remarks(sums), *_fresh_remarks(known.hours, hours),
+        *_open_remarks(span, closed, rows),
+    )  # fmt: skip
     return sheet_of(
         _USE, rows, ask, _checks(rows, sums, ledger, books.currency), sums,
         currency=books.currency, remarks=remarks, **standing_of(books, span),
@@ -111,12 +118,16 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
 
 
 def _days(
-    ask: Ask, scope: Scope, span: Span, closed: frozenset[str], lines: QuerySet[UsageLine]
+    ask: Ask,
+    scope: Scope,
+    span: Span,
+    closed: frozenset[str],
+    lines: QuerySet[UsageLine],
+    known: Days,
 ) -> dict[tuple[int, str], Sums]:
     """Of each day and account: from the sums of days, and counted where there are none. What is
-    equal: all of it counted."""
+    equal: all of it counted, but for readings of the last minutes, which go by those before."""
     conf, days = load_conf(), defaultdict[tuple[int, str], Sums](Sums)
-    known = days_of(span, closed, idle_as(conf))
     for day_s, account, sums in kept_sums(ask, scope, known):
         days[day_s, account].add(sums)
     mine = asked(ask, scope, known.windows, known.hours)
@@ -193,6 +204,17 @@ def _unread_remarks(sums: _Totals) -> tuple[str, ...]:
     return (
         f"Not measured: {unread / held * 100:.0f} % of what was held. Whether it was at work "
         "nobody knows; what it cost stands under use.",
+    )
+
+
+def _fresh_remarks(hours: Hours, read: Hours) -> tuple[str, ...]:
+    """Until when readings count, where the last ones do not yet."""
+    if read == hours:
+        return ()
+    until = datetime.fromtimestamp(hours.raw[-1][0], UTC)
+    return (
+        f"Readings of today count until {until:%H:%M:%S} UTC, those since within minutes. Until "
+        "then what is held goes by the rest of its day.",
     )
 
 
