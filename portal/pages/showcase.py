@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from django import forms
 from django.utils import timezone
@@ -49,8 +50,11 @@ class SampleForm(forms.Form):
 
 def showcase() -> dict[str, object]:
     """The context of styleguide.html."""
-    moment = timezone.now() - timedelta(minutes=42, seconds=3)
+    now = timezone.now()
+    minute = now.replace(second=0, microsecond=0)
+    moment = minute - timedelta(minutes=42, seconds=3)
     return {
+        **_pictures(minute, moment),
         "state_words": list(LOOKS),
         "cost": Decimal("1957.755"),
         "moment": moment,
@@ -58,17 +62,24 @@ def showcase() -> dict[str, object]:
         "form": SampleForm({"pool": "default", "nodes": 2}),
         "problems": ["per: choose 50, 100 or 200; these are 50."],
         "unknown_words": ["colour"],
-        "log_rows": _log_rows(),
-        "chart": _chart(moment),
         "slowed": [Slowed("n011 GPU 3", False, 34.0, 0.0), Slowed("n011 GPU 5", True, 0.0, 62.0)],
-        "ranks": _ranks(moment),
-        "course": _course(moment),
         "session_card": _session(moment),
-        "now": timezone.now(),
+        "now": now,
         "themes": ["light", "dark"],
         "command_line": "trainyard submit --project vision/digits --time 2h -- python train.py",
+    }
+
+
+@lru_cache(maxsize=1)
+def _pictures(minute: datetime, moment: datetime) -> dict[str, object]:
+    """What is drawn; as nothing of it is anybody's, once a minute for all."""
+    return {
+        "log_rows": _log_rows(),
+        "chart": _chart(moment),
+        "ranks": _ranks(moment),
+        "course": _course(moment),
         "grid": grid_picture([state for state in JobState for _ in range(9)]),
-        "cluster": cluster_parts(timezone.now()),
+        "cluster": cluster_parts(minute),
     }
 
 

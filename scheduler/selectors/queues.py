@@ -86,14 +86,17 @@ def queue_rows(
 
 
 def own_rows_behind(
-    viewer: User, pool: Pool, shown: Sequence[QueueRow], *, limit: int = 500
-) -> list[QueueRow]:
-    """The viewer's own queued jobs of the pool that are not among the rows `shown`, in their order;
-    the place is the last look's, 0 where it has none. One query."""
-    known = [row.job.pk for row in shown if row.job is not None and row.job.owner_id == viewer.pk]
-    mine = _waiting(pool).filter(owner=viewer).exclude(pk__in=known)
+    viewer: User, pool: Pool, shown: Sequence[QueueRow], *, limit: int = 100
+) -> tuple[list[QueueRow], int]:
+    """The viewer's own queued jobs of the pool that are not among the rows `shown`, the first
+    `limit` in their order, and how many there are; the place is the last look's, 0 where it has
+    none. One query, another one where there are more."""
+    me = viewer.pk
+    known = [row.job.pk for row in shown if row.job is not None and row.job.owner_id == me]
+    mine = _waiting(pool).filter(owner=me).exclude(pk__in=known)
     found = sorted(_with_whose(_first(mine, limit, {})), key=lambda job: _place(job, None))
-    return [_row(place_in_line(job) or 0, job, None, is_shown=True) for job in found]
+    rows = [_row(place_in_line(job) or 0, job, None, is_shown=True) for job in found]
+    return rows, mine.count() if len(rows) == limit else len(rows)
 
 
 def _row(position: int, job: Job, standing: Standing | None, *, is_shown: bool) -> QueueRow:

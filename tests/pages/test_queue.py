@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -13,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Job, Queue
-from scheduler.selectors.queues import queue_rows
+from scheduler.selectors.queues import own_rows_behind, queue_rows
 from scheduler.services.waits import record_waits
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -69,6 +70,14 @@ def test_own_jobs_far_behind_are_shown_and_counted(
     waiting = Job.objects.filter(state="queued", owner=alice).count()
     assert shown == waiting >= 4 and f"{waiting} of them yours" in page
     assert "of yours that stand" in page and page.count("far-behind") == 3
+    behind = functools.partial(own_rows_behind, limit=1)
+    monkeypatch.setattr("portal.pages.queue.line.own_rows_behind", behind)
+    page = client.get(reverse("queue:list")).content.decode()
+    assert page.count('<tr id="queued-') < waiting and f"{waiting} of them yours" in page
+    assert "the first 1 of yours that stands further back" in page
+    (link,) = re.findall(r'href="([^"]+)">all of yours', page)
+    listed = client.get(unescape(link)).content.decode()
+    assert listed.count("far-behind") >= 3 and "is not a term" not in listed
     client.force_login(carol)
     assert "far-behind" not in client.get(reverse("queue:list")).content.decode()
 

@@ -21,7 +21,7 @@ from portal.pages.queue.week import LEGEND, week_picture, week_table
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.models import Pool
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
-from scheduler.selectors.queues import own_rows_behind, queue_rows, queues_of
+from scheduler.selectors.queues import QueueRow, own_rows_behind, queue_rows, queues_of
 from scheduler.selectors.waits.deciding import last_decided
 from scheduler.selectors.waits.hours import DAYS, wait_history
 from scheduler.services.changing.turns import why_no_turns
@@ -44,13 +44,16 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     if scope:  # the line stays whole: who is outside the scope is counted with the others
         hidden = [row.job is not None and not scope.covers(row.job.project) for row in rows]
         rows = [replace(r, job=None) if h else r for r, h in zip(rows, hidden, strict=True)]
-    behind = []
+    behind, of_behind = list[QueueRow](), 0
     if chosen and len(rows) < chosen.queued:
-        behind = own_rows_behind(viewer, chosen.pool, rows)
-        behind = [r for r in behind if r.job and not (scope and not scope.covers(r.job.project))]
+        found, of_behind = own_rows_behind(viewer, chosen.pool, rows)
+        behind = [r for r in found if r.job and not (scope and not scope.covers(r.job.project))]
+    # How many more there are is said of all, as is what waits.
+    more = of_behind - len(behind) if not scope else 0
+    me = viewer.pk
     own = [row.job for row in (*rows, *behind) if row.job is not None]
-    mine = [job for job in own if job.owner_id == viewer.pk]
-    lines, now = with_turns([*lines_of(rows), *lines_of(behind)], viewer), timezone.now()
+    mine = [job for job in own if job.owner_id == me]
+    lines, now = with_turns([*lines_of(rows), *lines_of(behind)], me), timezone.now()
     # Asked whether the viewer has several jobs here or not: a page costs the same for everybody.
     no_turns = why_no_turns(chosen.pool) if chosen else ""
     takes_turns = len(mine) > 1 and not no_turns
@@ -58,10 +61,11 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "summaries": summaries,
         "chosen": chosen,
         "lines": lines,
-        "drawn": draw_rows(lines, now, with_turns=takes_turns, outside=scope.name, owner=viewer.pk),
+        "drawn": draw_rows(lines, now, with_turns=takes_turns, outside=scope.name, owner=me),
         "shown": len(rows),
         "behind": len(behind),
-        "mine": mine,
+        "more": more,
+        "mine": len(mine) + more,
         "takes_turns": takes_turns,
         "no_turns": no_turns if len(mine) > 1 else "",
         "have_yielded": any(job.yielded_from for job in mine),

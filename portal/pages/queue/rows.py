@@ -15,7 +15,6 @@ from html import escape
 from django.template.defaultfilters import pluralize
 from django.utils.safestring import SafeString
 
-from accounts.models import User
 from portal.reports.links import links_to
 from portal.templatetags.moments import clock, since
 from portal.templatetags.portal import gpu_count, name
@@ -71,11 +70,11 @@ def lines_of(rows: Iterable[QueueRow]) -> list[Line]:
     return lines
 
 
-def with_turns(lines: list[Line], viewer: User) -> list[Line]:
-    """The same, saying of one's own jobs which of them could go before which."""
+def with_turns(lines: list[Line], owner: int) -> list[Line]:
+    """The same, saying of one person's jobs which of them could go before which."""
     mine: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        if line.row.job is not None and line.row.job.owner_id == viewer.pk:
+        if line.row.job is not None and line.row.job.owner_id == owner:
             mine.setdefault(line.tier, []).append(at)
     found = list(lines)
     for places in mine.values():
