@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -12,14 +13,12 @@ from django import template
 from django.conf import settings
 from django.forms import BoundField, CheckboxInput, CheckboxSelectMultiple, RadioSelect
 from django.template import Context
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from portal.serving.once import form_key
-from portal.templatetags import measures, moments, sample, typed
-from portal.templatetags.sections import entry_of, place_of
+from portal.templatetags import frame, measures, moments, sample, typed
 from portal.templatetags.states import look_of
 from portal.templatetags.wording import (
     asked_as,
@@ -55,6 +54,8 @@ for _filter in (
     or_over,
 ):
     register.filter(_filter.__name__, _filter)
+for _link in frame.TAGS:
+    register.simple_tag(_link, takes_context=True)
 for _tag in (*moments.TAGS, form_key, sample.sample_sentence):
     register.simple_tag(_tag)
 
@@ -173,6 +174,7 @@ def _is_short(text: str) -> bool:
 
 
 @register.simple_tag
+@lru_cache(maxsize=1024)
 def icon(glyph: str) -> SafeString:
     """A drawn icon of components/_sprite.html; decorative, so give it a word beside it."""
     box = "0 0 20 20" if glyph == "yard" else "0 0 16 16"
@@ -191,47 +193,6 @@ def state_badge(
     word = shown_state(str(state), str(end_reason or ""), unreachable=bool(unreachable))
     look = look_of(word)
     return {"word": word, "css": look.css, "glyph": look.glyph}
-
-
-def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:
-    try:
-        url = reverse(view_name)
-    except NoReverseMatch:
-        url = ""
-    scope = context.get("scope_now")
-    if url and scope and scope["query"] and view_name in scope["pages"]:
-        url += f"?{scope['query']}"
-    return {"url": url, "glyph": glyph, "text": text}
-
-
-def _view_of(context: Context) -> str:
-    match = getattr(context.get("request"), "resolver_match", None)
-    return getattr(match, "view_name", "") or ""
-
-
-@register.simple_tag(takes_context=True)
-def entry_now(context: Context) -> str:
-    """`{% entry_now as here %}`: the entry of the rail that this page belongs to; a page says
-    another one as `entry` of its context."""
-    return context.get("entry") or entry_of(_view_of(context))
-
-
-@register.inclusion_tag("components/_rail_link.html", takes_context=True)
-def rail_link(
-    context: Context, view_name: str, glyph: str, text: str, count: object = ""
-) -> dict[str, object]:
-    """A link of the left rail; current on every page of its section. `count`: what waits there."""
-    is_current = entry_now(context) == view_name
-    return {**_link(context, view_name, glyph, text), "current": is_current, "count": count}
-
-
-@register.inclusion_tag("components/_tab_link.html", takes_context=True)
-def tab_link(
-    context: Context, view_name: str, glyph: str, text: str, count: object = ""
-) -> dict[str, object]:
-    """A link of the bottom bar or of a menu, with what waits there."""
-    is_current = (context.get("entry") or place_of(_view_of(context))) == view_name
-    return {**_link(context, view_name, glyph, text), "current": is_current, "count": count}
 
 
 @register.inclusion_tag("components/_notices.html", takes_context=True)
