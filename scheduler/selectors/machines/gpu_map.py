@@ -36,6 +36,8 @@ from scheduler.states import DeviceHealth, NodeState
 
 # Nodes read every 2 s where jobs run and every 10 s where none do.
 READING = timedelta(seconds=20)
+# By hundreds, as Django would, asking for the next rows takes as long as some of them.
+_CHUNK = 20_000
 _OUT = (NodeState.SILENT, NodeState.LOST, NodeState.QUARANTINED)
 _TAKE_WORK = frozenset({DeviceHealth.HEALTHY, DeviceHealth.SUSPECT})
 _DRAINED = (NodeState.DRAINING, NodeState.DRAINED)
@@ -125,7 +127,7 @@ def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[Ma
     rows = devices.order_by(*IN_ORDER).values_list(*fields)
     by_pk: dict[int, MapGpu] = {}
     here: dict[int, list[tuple[int, str]]] = {}
-    for pk, node_id, index, slot, model, memory, health, reason in rows:
+    for pk, node_id, index, slot, model, memory, health, reason in rows.iterator(_CHUNK):
         if node_id in found:
             label = str(index) if slot is None else f"{index}.{slot + 1}"
             held, seen = pk in holdings, readings.get(pk)
@@ -157,7 +159,7 @@ def _marks(viewer: User, now: datetime) -> _Marks:
     """What is to be said of devices and nodes, in one statement."""
     found = _Marks()
     rows = _read(now).union(_held(viewer), _booked(now), all=True)
-    for what, number, job, name, team, project, booked_in, *means in rows:
+    for what, number, job, name, team, project, booked_in, *means in rows.iterator(_CHUNK):
         if what == _READ:
             use, *others = means
             found.readings[number] = Reading(use, *map(float, others))

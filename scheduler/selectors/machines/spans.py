@@ -33,6 +33,8 @@ from scheduler.selectors.calendar.plans import may_see
 # How many summed ones stand for all that are not kept.
 MOST_SUMS = 500
 _FINEST = 1024
+# By hundreds, as Django would, asking for the next ones takes as long as some of them.
+_CHUNK = 20_000
 _JOB = "placement__attempt__job"
 _INT = np.int64
 _NUMBER = WholeNumber()
@@ -151,7 +153,7 @@ def _of_nodes(places: QuerySet[Allocation], start: datetime, end: datetime) -> S
         for rows, until in ((past, released), (now, Value(0, _NUMBER)))
     )
     first, second = parts
-    found = list(first.union(second, all=True))
+    found = list(first.union(second, all=True).iterator(_CHUNK))
     if not found:
         return Spans.none()
     placement, begin, until, gpus, row = (
