@@ -49,6 +49,14 @@ def test_what_is_held_meanwhile_goes_by_the_rest_of_its_day(begun, root):
     assert row["work_gpu_seconds"] > 0 and any("count until 22:28:30" in one for one in remarks)
 
 
+def test_the_page_says_it_below_its_table(begun, root, client, monkeypatch):
+    client.force_login(root)
+    monkeypatch.setattr("portal.pages.using.waste.timezone.now", lambda: at(NOW))
+    page = client.get("/usage/waste/").content.decode()
+    assert page.count("Readings of today count until 22:23:30 UTC") == 1
+    assert '<p class="meta">Readings of today' in page
+
+
 def test_where_sums_are_late_all_readings_count(begun, root):
     idle = used(root, NOW + 150)[0]["idle_gpu_seconds"]
     row, remarks = used(root, NOW + 151)

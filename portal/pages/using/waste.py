@@ -33,6 +33,7 @@ from scheduler.ledger.shares import places_that_add_up
 from scheduler.selectors.books.catalogue import open_report, report_named
 from scheduler.selectors.books.frame import Ask, Form, Report, Sheet
 from scheduler.selectors.books.months import shelf
+from scheduler.selectors.books.slugs.wasted.use import READ_UNTIL
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.states import hour_places
 
@@ -99,7 +100,8 @@ def waste_overview(request: HttpRequest) -> HttpResponseBase:
         "spans": SPANS,
         "period": period,
         "what_is_idle": next(iter(sheet.remarks), ""),
-        "remarks": sheet.remarks[1:],
+        "remarks": [one for one in sheet.remarks[1:] if not one.startswith(READ_UNTIL)],
+        "read_until": next((one for one in sheet.remarks if one.startswith(READ_UNTIL)), ""),
         "checks": [(check.holds, check_words(check, report.columns)) for check in sheet.checks],
         "whose": _whose(viewer),
         "report_url": _report_url(SLUG, period, scope, by=by),

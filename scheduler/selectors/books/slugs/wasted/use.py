@@ -51,6 +51,8 @@ from scheduler.selectors.books.spans import SPAN, Span, closed_of, span_of, stan
 # So many attempts are named one by one.
 _FEW = 1000
 FINAL, SO_FAR = "final", "so far"
+# How the remark begins that says so.
+READ_UNTIL = "Readings of today count until"
 _NO_TRIFLE = 0.05
 _USE = (
     Column("day", "Day", Form.DAY),
@@ -213,7 +215,7 @@ def _fresh_remarks(hours: Hours, read: Hours) -> tuple[str, ...]:
         return ()
     until = datetime.fromtimestamp(hours.raw[-1][0], UTC)
     return (
-        f"Readings of today count until {until:%H:%M:%S} UTC, those since within minutes. Until "
+        f"{READ_UNTIL} {until:%H:%M:%S} UTC, those since within minutes. Until "
         "then what is held goes by the rest of its day.",
     )
 
