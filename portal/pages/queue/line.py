@@ -22,6 +22,7 @@ from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.models import Pool
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
 from scheduler.selectors.queues import QueueRow, own_rows_behind, queue_rows, queues_of
+from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.waits.deciding import last_decided
 from scheduler.selectors.waits.hours import DAYS, wait_history
 from scheduler.services.changing.turns import why_no_turns
@@ -44,12 +45,9 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     if scope:  # the line stays whole: who is outside the scope is counted with the others
         hidden = [row.job is not None and not scope.covers(row.job.project) for row in rows]
         rows = [replace(r, job=None) if h else r for r, h in zip(rows, hidden, strict=True)]
-    behind, of_behind = list[QueueRow](), 0
+    behind, more = list[QueueRow](), 0
     if chosen and len(rows) < chosen.queued:
-        found, of_behind = own_rows_behind(viewer, chosen.pool, rows)
-        behind = [r for r in found if r.job and not (scope and not scope.covers(r.job.project))]
-    # How many more there are is said of all, as is what waits.
-    more = of_behind - len(behind) if not scope else 0
+        behind, more = _behind(viewer, chosen.pool, rows, scope)
     me = viewer.pk
     own = [row.job for row in (*rows, *behind) if row.job is not None]
     mine = [job for job in own if job.owner_id == me]
@@ -80,6 +78,17 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     if chosen:
         context |= _waited(viewer, chosen.pool)
     return render(request, "queue/list.html", context)
+
+
+def _behind(
+    viewer: User, pool: Pool, rows: list[QueueRow], scope: Scope
+) -> tuple[list[QueueRow], int]:
+    """One's own jobs after these rows, and how many more there are; of a narrowed page those are
+    not counted."""
+    found, count = own_rows_behind(viewer, pool, rows)
+    if not scope:
+        return found, count - len(found)
+    return [row for row in found if row.job and scope.covers(row.job.project)], 0
 
 
 def _waited(viewer: User, pool: Pool) -> dict[str, Any]:
