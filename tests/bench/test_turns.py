@@ -16,5 +16,5 @@ def test_gaps_are_those_between_jobs_of_one_device():
         (2, 10.0, 10.3, 10.9),
         (2, 11.4, 11.5, 11.6),
     ]
-    assert turns_of(rows) == {"begin": 300.0, "end": 600.0, "free": 500.0, "all": 1400.0}
+    assert turns_of(rows) == {"begin": 200.0, "end": 300.0, "free": 300.0, "all": 800.0}
     assert turns_of(rows[:1]) == {}

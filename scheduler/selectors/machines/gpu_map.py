@@ -16,6 +16,7 @@ from django.db.models import (
     Case,
     ExpressionWrapper,
     F,
+    OuterRef,
     Q,
     QuerySet,
     TextField,
@@ -25,10 +26,11 @@ from django.db.models import (
 from django.db.models.functions import Cast
 
 from accounts.models import User
+from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can
 from accounts.selectors import visible_projects
 from accounts.statements import RealNumber, WholeNumber
-from scheduler.models import Allocation, Booking, Device, DeviceSample, Node, Pool
+from scheduler.models import Allocation, Booking, Device, DeviceSample, Node, Placement, Pool
 from scheduler.models.telemetry import KNOWN_USE
 from scheduler.selectors.calendar.reserved import IN_ORDER, owners_of
 from scheduler.selectors.cluster import visible_nodes
@@ -44,6 +46,7 @@ _DRAINED = (NodeState.DRAINING, NodeState.DRAINED)
 _READ, _OWN, _HELD, _BOOKED = "read", "own", "held", "booked"
 _NUMBER, _REAL = WholeNumber(), RealNumber()
 _NOT_BOOKED = Value(None, output_field=_NUMBER)
+_NO_DEVICES = Value("", output_field=TextField())
 _MEANS = ("gpu_percent", "memory_used_mib", "power_watts", "temperature_c")
 
 
@@ -159,7 +162,7 @@ def _marks(viewer: User, now: datetime) -> _Marks:
     """What is to be said of devices and nodes, in one statement."""
     found = _Marks()
     rows = _read(now).union(_held(viewer), _booked(now), all=True)
-    for what, number, job, name, team, project, booked_in, *means in rows.iterator(_CHUNK):
+    for what, number, job, name, team, project, booked_in, its, *means in rows.iterator(_CHUNK):
         if what == _READ:
             use, *others = means
             found.readings[number] = Reading(use, *map(float, others))
@@ -169,21 +172,26 @@ def _marks(viewer: User, now: datetime) -> _Marks:
                 Booking(pk=number, gpus_per_node=job, gpu_model=team, node_ids=nodes)
             )
         else:
-            found.inside[number] = booked_in
             seen = Holding(job, name, team, project) if what == _OWN else None
-            found.holdings[number] = found.holdings.get(number) or seen
+            for (device,) in rows_in(its):
+                found.inside[device] = booked_in
+                found.holdings[device] = found.holdings.get(device) or seen
     return found
 
 
-def _held(viewer: User) -> QuerySet[Allocation, Any]:
-    rows = Allocation.objects.filter(released_at__isnull=True).order_by()
-    job = "placement__attempt__job"
+def _held(viewer: User) -> QuerySet[Placement, Any]:
+    """By placement, with the devices that it holds. Equals a row for each device, for which its job
+    would be looked up as often."""
+    held = Allocation.objects.filter(released_at__isnull=True).order_by()
+    rows = Placement.objects.filter(pk__in=held.values("placement")).order_by()
+    its = as_rows(held.filter(placement=OuterRef("pk")).annotate(its_=F("device_id")), "its_")
+    job = "attempt__job"
     may_see = Q(**{f"{job}__project__in": visible_projects(viewer).order_by().values("pk")})
     sees_all = can(viewer, "see_jobs", None)
     whose = Value(_OWN) if sees_all else Case(When(may_see, then=Value(_OWN)), default=Value(_HELD))
     return rows.values_list(
-        whose, "device", job, f"{job}__name", f"{job}__project__team__slug",
-        f"{job}__project__slug", f"{job}__booked_in", *(Value(0.0) for _ in _MEANS),
+        whose, "pk", job, f"{job}__name", f"{job}__project__team__slug",
+        f"{job}__project__slug", f"{job}__booked_in", its, *(Value(0.0) for _ in _MEANS),
     )  # fmt: skip
 
 
@@ -191,7 +199,7 @@ def _booked(now: datetime) -> QuerySet[Booking, Any]:
     active = Booking.objects.filter(from_at__lte=now, until_at__gt=now, closed_as="").order_by()
     return active.values_list(
         Value(_BOOKED), "pk", "gpus_per_node", Cast("node_ids", TextField()), "gpu_model",
-        Value(""), _NOT_BOOKED, *(Value(0.0) for _ in _MEANS),
+        Value(""), _NOT_BOOKED, _NO_DEVICES, *(Value(0.0) for _ in _MEANS),
     )  # fmt: skip
 
 
@@ -202,7 +210,7 @@ def _read(now: datetime) -> QuerySet[DeviceSample, Any]:
     """
     rows = DeviceSample.objects.filter(at__gt=now - READING).order_by()
     device = ExpressionWrapper(F("device_id") + Value(0), _NUMBER)
-    nothing = (Value(0, _NUMBER), Value(""), Value(""), Value(""), _NOT_BOOKED)
+    nothing = (Value(0, _NUMBER), Value(""), Value(""), Value(""), _NOT_BOOKED, _NO_DEVICES)
     by_device = rows.values_list(Value(_READ), device, *nothing)
     use, *others = _MEANS
     by_device = by_device.annotate(use=Avg(use, filter=KNOWN_USE, output_field=_REAL))
