@@ -6,6 +6,7 @@ says stands in the words of its node, a line for each.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -224,7 +225,7 @@ def shade(node: MapNode, gpu: MapGpu, look: Look) -> str:
     if metric in METRICS:
         value = METRICS[metric].shown(gpu)
         if value is not None:
-            return f"u{sum(value >= step for step in METRICS[metric].steps)}"
+            return f"u{bisect_right(METRICS[metric].steps, value)}"
         if gpu.held or (METRICS[metric].of_idle and not node.is_drained):
             return UNREAD
     elif gpu.holding is not None:
