@@ -82,6 +82,7 @@ LEFT_EMPTY = {
     "scheduler_hourofreadings",
     "scheduler_hourssummed",
     "scheduler_spanbegun",
+    "scheduler_spanofreadings",
     "scheduler_summedhour",
 }
 
