@@ -106,7 +106,7 @@ def test_every_report_of_teams_can_be_asked_for_the_platform(root, yard):
 
 @pytest.mark.django_db
 def test_a_project_beside_its_team_needs_no_path(root, yard, team, project):
-    set_budget(actor=root, owner=project, gpu_hours=100, **MONTH)
+    set_budget(actor=root, owner=project, gpu_hours=100, now=MONTH["valid_from"], **MONTH)
     close(root)
     empty = []
     for slug, report in REPORTS.items():
