@@ -190,7 +190,7 @@ def test_it_does_so_for_every_word_of_news_and_whoever_looks(
     root, alice, bob, lead, carol, finance, operator, project, other_project
 ):
     """Each rule of `rules.py` is a condition and a question."""
-    bill = billed(root, alice, project, build_cluster(root))
+    bill = billed(root, alice, project, build_cluster(root, now=timezone.now()))
     now = timezone.now()
     jobs = [submit(bob, project, array="0-1"), submit(carol, other_project)]
     asked = [ask(alice, project, now=now), ask(carol, other_project, now=now)]
