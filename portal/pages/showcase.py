@@ -28,6 +28,8 @@ from scheduler.selectors.sessions import SessionCard
 from scheduler.selectors.telemetry import DeviceSeries
 from scheduler.states import JobState
 
+# Since then what is shown has run.
+_AGO = timedelta(minutes=42, seconds=3)
 _LOG = b"""\x1b[1mepoch 1/10\x1b[0m loss \x1b[33m2.301\x1b[0m accuracy \x1b[32m0.113\x1b[0m
 \x1b[31;1mgradient norm 12.4\x1b[0m, clipped to 1.0
   0%|   |\r 50%|## |\r100%|###| 45/45 batches
@@ -52,9 +54,9 @@ def showcase() -> dict[str, object]:
     """The context of styleguide.html."""
     now = timezone.now()
     minute = now.replace(second=0, microsecond=0)
-    moment = minute - timedelta(minutes=42, seconds=3)
+    moment = minute - _AGO
     return {
-        **_pictures(minute, moment),
+        **_pictures(minute),
         "state_words": list(LOOKS),
         "cost": Decimal("1957.755"),
         "moment": moment,
@@ -71,8 +73,9 @@ def showcase() -> dict[str, object]:
 
 
 @lru_cache(maxsize=1)
-def _pictures(minute: datetime, moment: datetime) -> dict[str, object]:
+def _pictures(minute: datetime) -> dict[str, object]:
     """What is drawn; as nothing of it is anybody's, once a minute for all."""
+    moment = minute - _AGO
     return {
         "log_rows": _log_rows(),
         "chart": _chart(moment),

@@ -19,15 +19,14 @@ from django.db.models import F
 
 from scheduler.conf import SchedulerConf, load_conf
 from scheduler.ledger.rating import DAY_S
-from scheduler.models import HourOfIdle, HourOfReadings, SpanBegun, SpanOfReadings, SummedHour
+from scheduler.models import SpanBegun, SpanOfReadings, SummedHour
 from scheduler.selectors.books.slugs.wasted.asked import idle_as
 from scheduler.selectors.books.slugs.wasted.hours import HOUR_S
 from scheduler.services.timeline.readings.late import Turn, begin, resting_hours
-from scheduler.services.timeline.readings.pieces import SPANS_KEPT, PieceOfHour
+from scheduler.services.timeline.readings.pieces import BY_HOUR, SPANS_KEPT, PieceOfHour
 
 # A piece that takes less is made larger, one that takes more smaller, to a minute of readings.
 _QUICK_S, _LONG_S, _LEAST_S = 1.0, 5.0, 60
-_BY_HOUR = (HourOfReadings, HourOfIdle)
 
 
 def sum_hours(*, now: datetime, within_s: float = inf) -> int:
@@ -109,7 +108,7 @@ def _tidy(known: Collection[SummedHour], before_s: int) -> None:
     """Of hours before that are summed to their end, delete what only earlier readers went by."""
     done = [one.hour_s for one in known if one.until_s == one.hour_s + HOUR_S <= before_s]
     if done:
-        for model in _BY_HOUR:
+        for model in BY_HOUR:
             rows = model._default_manager.filter(hour_s__in=done)
             rows.filter(until_s__lt=F("hour_s") + HOUR_S).delete()
     if all(one.hour_s in done for one in known if one.hour_s < before_s):
@@ -130,12 +129,12 @@ def forget_hours(before_s: int) -> None:
     readings up. It takes no turn, for which calls of nodes would wait until all is rolled up: none
     of these hours is summed any more (`_first_hour`)."""
     SummedHour.objects.filter(hour_s__lt=before_s).delete()
-    for model in _BY_HOUR:
+    for model in BY_HOUR:
         model._default_manager.filter(hour_s__lt=before_s).delete()
     SpanBegun.objects.filter(span_s__lt=before_s).delete()
 
 
 def forget_attempts(attempts: Collection[int]) -> None:
     """Delete what is known of these attempts' hours, whose readings go."""
-    for model in (*_BY_HOUR, SpanBegun, SpanOfReadings):
+    for model in (*BY_HOUR, SpanBegun, SpanOfReadings):
         model._default_manager.filter(attempt__in=attempts).delete()

@@ -27,7 +27,7 @@ from scheduler.services.timeline.readings.late import Turn, as_it_is
 SPANS_KEPT = timedelta(hours=1)
 _BATCH = 500
 _CHUNK = 20_000
-_BY_HOUR = (HourOfReadings, HourOfIdle)
+BY_HOUR = (HourOfReadings, HourOfIdle)
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class PieceOfHour:
             if found != turn:
                 return found
             if stood is None or stood.spans_s != self._spans_s:
-                for model in _BY_HOUR:
+                for model in BY_HOUR:
                     until_s = stood.spans_s if stood else None
                     self._clear(model, self._spans_s, until_s, hour_s=self.hour_s)
                 self._write_over(counted, turn)

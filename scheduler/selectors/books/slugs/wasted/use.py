@@ -102,7 +102,8 @@ def _use_and_waste(ask: Ask, scope: Scope) -> Sheet:
     span = span_of(books, ask)
     closed = closed_of(books, span)
     lines, accounts = lines_asked(books, ask, scope)
-    conf, known = load_conf(), days_of(span, closed, idle_as(load_conf()))
+    conf = load_conf()
+    known = days_of(span, closed, idle_as(conf))
     hours = known.hours.without_fresh(span.end_s)
     days = _days(ask, scope, span, closed, lines, replace(known, hours=hours))
     rows = [_row(scope, books, key, sums, span, closed) for key, sums in sorted(days.items())]
