@@ -142,7 +142,7 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     gpus = f"{quote_['gpus']} GPU{'' if quote_['gpus'] == 1 else 's'}"
     print_line(f"It is valid. {tasks}{gpus} in pool {quote_['pool']}; {free},")
     ahead = quote_["jobs_ahead"]
-    print_line(f"{ahead} job{' is' if ahead == 1 else 's are'} ahead of it.")
+    print_line(f"{ahead:,} job{' is' if ahead == 1 else 's are'} ahead of it.")
     _show_estimate(quote_)
     _show_finish(quote_)
     cost = _price(quote_, quote_["worst_case_cost"])

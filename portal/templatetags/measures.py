@@ -102,6 +102,12 @@ def gpu_hours(gpu_seconds: object, places: int | None = None) -> str:
     return NOTHING if number is None else hours_words(number, places)
 
 
+def count(number: object) -> object:
+    """`{{ pool.total|count }}`: a whole number of things, with commas between thousands; anything
+    else as it is."""
+    return f"{number:,}" if isinstance(number, int) else number
+
+
 def mib(value: object) -> str:
     """A size given in MiB: `512 MiB`, `1.5 GiB`, `80 GiB`, `2 TiB`."""
     number = as_decimal(value)

@@ -39,6 +39,7 @@ _SHORT = 40
 
 for _filter in (
     *measures.SPANS,
+    measures.count,
     measures.gpu_hours,
     measures.mib,
     measures.size_bytes,

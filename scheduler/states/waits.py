@@ -206,8 +206,12 @@ def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
     """The one sentence that page, API and CLI print for a waiting job."""
     known = WaitReason(reason)
     lack = str(facts.get("lack", ""))
-    return fill(*_of_one(_BY_LACK.get((known, lack), WAIT_SENTENCES[known]), facts))
+    sentence, said = _of_one(_BY_LACK.get((known, lack), WAIT_SENTENCES[known]), facts)
+    return fill(sentence, _grouped(said))
 
+
+# Facts that count what there may be thousands of.
+_COUNTS = frozenset({"ahead", "asked", "down", "free", "gpus", "limit", "nodes", "total", "used"})
 
 # What a fact is of, and how that is said where the fact is 1.
 _ONE: tuple[tuple[str, str, str], ...] = (
@@ -224,6 +228,14 @@ def _of_one(sentence: str, facts: Mapping[str, object]) -> tuple[str, Mapping[st
     if facts.get("limit") == 1 and "cap" in facts:
         facts = {**facts, "cap": re.sub(r"(GPU|job)s\b", r"\1", str(facts["cap"]))}
     return sentence, facts
+
+
+def _grouped(facts: Mapping[str, object]) -> Mapping[str, object]:
+    """The facts, with commas between thousands of what is counted."""
+    return {
+        name: f"{value:,}" if name in _COUNTS and isinstance(value, int) else value
+        for name, value in facts.items()
+    }
 
 
 def tasks_so_far(kind: DependencyKind | str, done: int, size: int) -> str:

@@ -141,6 +141,13 @@ def test_policies_of_the_simulator() -> None:
     assert wording.policy_words("fifo") == "oldest first"
 
 
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (999, "999"), (4096, "4,096"), ("0-3", "0-3")]
+)
+def test_thousands_are_told_apart(number: object, text: str) -> None:
+    assert rendered("{{ number|count }}", number=number) == text
+
+
 def test_gpu_count() -> None:
     source = '{% gpu_count "NVIDIA H100 80GB HBM3" 8 %}|{% gpu_count "" 2 %}'
     assert rendered(source) == "H100 80GB × 8|any GPU × 2"

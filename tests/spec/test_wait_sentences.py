@@ -24,3 +24,12 @@ QUOTA = {"account": "vision", "used": 0, "gpus": 2}
 )
 def test_one_is_not_several(reason, facts, said):
     assert said in wait_sentence(reason, {**QUOTA, **facts})
+
+
+def test_thousands_have_commas():
+    facts = {"need": "8 GPUs", "free": 0, "total": 4096, "pool": "default"}
+    said = wait_sentence(WaitReason.CAPACITY_BUSY, facts)
+    assert said == "Needs 8 GPUs; 0 of 4,096 GPUs in pool default are free."
+    assert "; 9,999 jobs are ahead" in wait_sentence(
+        WaitReason.BEHIND_HIGHER_PRIORITY, {**facts, "ahead": 9999}
+    )
