@@ -41,7 +41,7 @@ class Attempt(models.Model):
     `warnings_from`: the rank, the line and the count so far where a long count goes on.
     """
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
     state = models.CharField(max_length=16, default=AttemptState.ASSIGNED)
     master_port = models.PositiveIntegerField(null=True, blank=True)
@@ -138,7 +138,9 @@ class Placement(models.Model):
     one speaks now that does not know it.
     """
 
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
+    attempt = models.ForeignKey(
+        Attempt, on_delete=models.CASCADE, related_name="placements", db_index=False
+    )
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
     rank = models.PositiveIntegerField()
     cpus = models.PositiveIntegerField()
@@ -212,7 +214,9 @@ class LogChunk(models.Model):
     the whole log.
     """
 
-    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="log_chunks")
+    placement = models.ForeignKey(
+        Placement, on_delete=models.CASCADE, related_name="log_chunks", db_index=False
+    )
     offset = models.PositiveBigIntegerField()
     size = models.PositiveIntegerField()
     first_line = models.PositiveBigIntegerField()
@@ -253,7 +257,7 @@ class OutputFile(models.Model):
     there are none of it; `pruned_at`: its bytes are no longer kept.
     """
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="outputs")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="outputs", db_index=False)
     placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="outputs")
     rank = models.PositiveIntegerField()
     name = models.CharField(max_length=512)

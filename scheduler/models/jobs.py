@@ -48,9 +48,11 @@ class Job(models.Model):
     `booking` is what was asked for, a name or number, and `booked_in` the booking it runs inside.
     """
 
-    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.PROTECT, related_name="jobs", db_index=False
+    )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs", db_index=False
     )
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="jobs")
     queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="jobs")

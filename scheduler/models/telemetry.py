@@ -40,9 +40,11 @@ class Slowing(models.Model):
 class DeviceSample(Slowing):
     """One reading of one device, and the attempt that held it; `gpu_percent` may be UNKNOWN_USE."""
 
-    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="samples")
+    device = models.ForeignKey(
+        Device, on_delete=models.CASCADE, related_name="samples", db_index=False
+    )
     attempt = models.ForeignKey(
-        Attempt, on_delete=models.CASCADE, null=True, related_name="samples"
+        Attempt, on_delete=models.CASCADE, null=True, related_name="samples", db_index=False
     )
     at = models.DateTimeField(db_index=True)
     gpu_percent = models.FloatField()
@@ -58,7 +60,7 @@ class DeviceSample(Slowing):
 class HostSample(models.Model):
     """One reading of a node beside its devices."""
 
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="samples")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="samples", db_index=False)
     at = models.DateTimeField(db_index=True)
     cpu_percent = models.FloatField()
     memory_used_mib = models.PositiveBigIntegerField()
@@ -77,8 +79,12 @@ class DeviceHour(Slowing):
     `idle_minutes`: the minutes of such spans as bits, the first minute the lowest.
     """
 
-    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="hours")
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, related_name="hours")
+    device = models.ForeignKey(
+        Device, on_delete=models.CASCADE, related_name="hours", db_index=False
+    )
+    attempt = models.ForeignKey(
+        Attempt, on_delete=models.CASCADE, null=True, related_name="hours", db_index=False
+    )
     hour = models.DateTimeField(db_index=True)
     count = models.PositiveIntegerField()
     idle = models.PositiveIntegerField(null=True)

@@ -24,7 +24,9 @@ class UsageEntry(models.Model):
     allocation = models.ForeignKey(Allocation, on_delete=models.PROTECT, related_name="usage")
     attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="usage")
     job = models.ForeignKey("scheduler.Job", on_delete=models.PROTECT, related_name="usage")
-    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="usage")
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.PROTECT, related_name="usage", db_index=False
+    )
     device_model = models.CharField(max_length=96)
     period_start = models.DateTimeField()
     period_end = models.DateTimeField()
@@ -139,7 +141,7 @@ class DayOfReadings(models.Model):
     """Of an attempt's readings on one UTC day: how many told the use, and how many of them lie in
     idle spans. Stays when the readings go."""
 
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="+", db_index=False)
     day_s = models.BigIntegerField(db_index=True)
     readings = models.BigIntegerField()
     idle = models.BigIntegerField()

@@ -19,7 +19,9 @@ class Notification(models.Model):
     kind) or wants it kept quiet (False: for programs and the team's chats alone); None: as chosen.
     """
 
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     kind = models.CharField(max_length=20, choices=_KINDS)
     subject = models.CharField(max_length=40)
     title = models.CharField(max_length=200)
