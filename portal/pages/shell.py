@@ -28,10 +28,10 @@ HABITS = {
 
 def shell(request: HttpRequest) -> dict[str, object]:
     """`keys`, `updates`, `rail` and `times`: see HABITS. `time_zone`: in which the page says times.
-    `theme`: light, dark, or empty to follow the system. `approvals_waiting`: how many requests
-    wait for the viewer; `unread`: how many notifications nobody has read yet; `demo_here`: whether
-    a demonstration is among what is shown; they are asked for when a template says one of them.
-    `scope_now`: what the page is narrowed to, and what links to others append.
+    `theme`: light, dark, or empty to follow the system. `calls`: what waits for the viewer
+    (`Calls`); `unread` and `demo_here` of it: how many notifications nobody has read yet, and
+    whether a demonstration is among what is shown; they are asked for when a template says one of
+    them. `scope_now`: what the page is narrowed to, and what links to others append.
     `never_read`: parameters that the page does not know. `odd`: what is wrong with the values of
     others. `operates`: looks after the cluster.
     `sees_costs`, `sees_books`, `approves`: whether the rail names these pages to the viewer; the
@@ -44,7 +44,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
         **{name: _habit(request, name) for name in HABITS},
         "theme": theme if theme in THEMES[1:] else "",
         "time_zone": timezone.get_current_timezone_name(),
-        "approvals_waiting": SimpleLazyObject(lambda: calls.approvals),
+        "calls": calls,
         "unread": SimpleLazyObject(lambda: calls.unread),
         "demo_here": SimpleLazyObject(lambda: calls.demo),
         "scope_now": SimpleLazyObject(lambda: shown_scope(request)),

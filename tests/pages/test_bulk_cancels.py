@@ -65,6 +65,8 @@ def test_an_array_from_its_page_to_the_second_persons_word(array, lead, operator
         assert here in text(client.get(page))
     inbox = text(second.get(reverse("approvals")))
     assert here in inbox and WHY in inbox and "Nothing waits" not in inbox
+    assert "<b>1 proposal to cancel many jobs waits for you.</b>" in text(second.get("/"))
+    assert "waits for you" not in text(first.get("/"))
     assert here not in text(first.get(reverse("approvals")))
     assert here in text(first.get(reverse("approvals") + "?state=all"))
     opened = text(second.get(here))

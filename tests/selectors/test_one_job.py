@@ -112,7 +112,7 @@ def test_what_calls_for_a_person_comes_with_the_row(alice, lead, project, job):
     ask(alice, project, now=timezone.now())
     own = calls_for(lead)
     node = get_visible_node(lead, "n1", **calls_along(lead))
-    assert own.approvals == 1
+    assert own.requests == 1
     keep_calls(lead, node)
     with CaptureQueriesContext(connection) as asked:
         assert calls_for(lead) == own
@@ -120,4 +120,4 @@ def test_what_calls_for_a_person_comes_with_the_row(alice, lead, project, job):
     job_with_header(lead, job.pk)
     ask(alice, project.team, now=timezone.now())
     assert calls_for(lead) == own, "as it was when the page's row was read"
-    assert calls_for(lead).approvals == 2, "and once alone"
+    assert calls_for(lead).requests == 2, "and once alone"

@@ -50,7 +50,7 @@ def lend(giver, deputy, team=None, *, start=None):
 def test_a_deputy_decides_and_the_record_says_for_whom(cluster, project, alice, lead, carol):
     deputy, now = lend(lead, carol), timezone.now()
     request = ask(alice, project, now=now)
-    assert calls_for(deputy).approvals == 1
+    assert calls_for(deputy).requests == 1
     assert inbox_of(deputy, mine_only=True, now=now)[0].is_mine
     assert OutboundMail.objects.filter(person=carol).count() == 1
     done = decide(deputy, request, now=now)
@@ -83,7 +83,7 @@ def test_all_that_a_deputy_does_to_a_request_says_for_whom(cluster, project, ali
 def test_outside_its_time_it_has_no_effect(cluster, project, alice, lead, carol):
     deputy, now = lend(lead, carol, start=timezone.now() + HOUR), timezone.now()
     request = ask(alice, project, now=now)
-    assert calls_for(deputy).approvals == 0
+    assert calls_for(deputy).requests == 0
     with pytest.raises(NotFound):
         get_visible_request(deputy, request.pk)
     with pytest.raises(Forbidden):
@@ -105,7 +105,7 @@ def test_nobody_has_their_own_decided_by_who_acts_for_them(
 def test_who_asked_does_not_decide_as_somebodys_deputy(cluster, project, alice, lead):
     deputy, now = lend(lead, alice), timezone.now()
     request = ask(deputy, project, now=now)
-    assert calls_for(deputy).approvals == 0
+    assert calls_for(deputy).requests == 0
     with pytest.raises(Forbidden, match="You asked"):
         decide(deputy, request, now=now)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -12,6 +12,8 @@ from django.utils import timezone
 from accounts.models import AuditEvent, User
 from accounts.services import delegate, make_service_account
 from scheduler.models import BulkCancel, Job, Notification
+from scheduler.selectors.inbox import calls_for
+from scheduler.selectors.requesting.cancels import seen_cancels
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.holding.alone import SecondNeeded
 from scheduler.services.jobs import cancel_job
@@ -164,6 +166,36 @@ def test_a_deputy_is_no_second_person_for_whom_they_act(array, bob, lead, root):
     withdraw_cancel(actor=lead, proposal=found, now=NOON)
     found = proposed(other, array)
     assert agree_to_cancel(actor=bob, proposal=found, now=NOON).ended == 101
+
+
+def test_the_number_beside_approvals_is_of_what_one_may_answer(
+    cluster, array, alice, bob, carol, finance, lead, operator, root, project, other_project
+):
+    now, team = timezone.now(), array.project.team
+    other = member("other", team, "lead", by=root)
+    delegate(
+        actor=lead, deputy=bob, scope="manage_team", starts_at=now, ends_at=now + timedelta(days=1)
+    )
+    proposed(lead, array, now=now)
+    second = submit(alice, project, array="0-100").job_set
+    proposed(other, second, now=now)
+    jobs = [submit(alice, project) for _ in range(100)] + [submit(carol, other_project)]
+    propose_to_cancel_jobs(actor=operator, jobs=jobs, reason=WHY, now=now)
+    program = make_service_account(actor=lead, team=team, name="ci")
+    people = {
+        one.username: fresh(one)
+        for one in (alice, bob, carol, finance, lead, operator, other, root, program)
+    }
+    numbers = {}
+    for name, one in people.items():
+        seen = seen_cancels(one, now=now, only_waiting=True)
+        numbers[name] = calls_for(one).cancels
+        assert numbers[name] == sum("agree" in each.actions for each in seen), name
+    assert numbers.pop(program.username) == numbers.pop(carol.username) == 0
+    said = {"alice": 2, "bob": 1, finance.username: 0, "lead": 1, "other": 1}
+    assert numbers == {**said, operator.username: 2, root.username: 3}
+    BulkCancel.objects.update(lapses_at=datetime(2020, 1, 1, tzinfo=UTC))
+    assert not any(calls_for(fresh(one)).cancels for one in people.values())
 
 
 def test_programs_are_no_second_person(array, lead, team):

@@ -1,5 +1,5 @@
-"""What calls for a person on every page: requests to decide on, news to read, whether a
-demonstration is here."""
+"""What calls for a person on every page: requests and cancels to decide on, news to read, whether
+a demonstration is here."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from accounts.statements import CountsOnce
 from scheduler.selectors.inbox.shown import shown_to
 from scheduler.selectors.inbox.visible import MOST_COUNTED, visible_notifications
 from scheduler.selectors.requesting import waiting_for
+from scheduler.selectors.requesting.cancels import cancels_to_answer
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """`approvals`: requests whose step one may take. `unread`: news that the inbox shows, at
-    most MOST_COUNTED. `demo`: 1 while a demonstration is among what is real."""
+    """`requests`: those whose step one may take. `cancels`: those of many jobs that one may agree
+    to. `unread`: news that the inbox shows, at most MOST_COUNTED. `demo`: 1 while a demonstration
+    is among what is real."""
 
-    approvals: int = 0
+    requests: int = 0
+    cancels: int = 0
     unread: int = 0
     demo: int = 0
+
+    @property
+    def approvals(self) -> int:
+        """All that one may agree to."""
+        return self.requests + self.cancels
 
 
 def _queries(viewer: User) -> Mapping[str, QuerySet[Any]]:
     new = visible_notifications(viewer).filter(shown_to(viewer), read_at__isnull=True)
     return {
-        "calls_approvals": waiting_for(viewer).order_by(),
+        "calls_requests": waiting_for(viewer).order_by(),
+        "calls_cancels": cancels_to_answer(viewer).order_by(),
         "calls_unread": new.order_by()[:MOST_COUNTED],
         "calls_demo": DemoMark.objects.order_by(),
     }
@@ -48,7 +57,7 @@ def keep_calls(viewer: User, row: Any) -> None:
     """What came with the row, if it did, is the answer to the next `calls_for`, once: the viewer
     lives as long as one request."""
     if hasattr(row, "calls_unread"):
-        found = Calls(row.calls_approvals, row.calls_unread, row.calls_demo)
+        found = Calls(row.calls_requests, row.calls_cancels, row.calls_unread, row.calls_demo)
         viewer.calls_read = found  # type: ignore[attr-defined]
 
 

@@ -31,7 +31,7 @@ from scheduler.models import (
     Statement,
 )
 from scheduler.selectors.requesting.lists import SEE_ALL
-from scheduler.selectors.requesting.parties import may_end
+from scheduler.selectors.requesting.parties import ends_all, may_end
 
 # Columns of one row of a thing; of what names many jobs there is a row for each owner and project.
 Facts = Mapping[str, Any]
@@ -163,11 +163,7 @@ class _EndsAll:
     )
 
     def where(self, viewer: User) -> Q:
-        named = Job.objects.filter(bulk_cancels=OuterRef("pk")).order_by()
-        own = Q(owner=viewer, project__in=projects_visible_to(viewer, "submit_job").values("pk"))
-        managed = projects_visible_to(viewer, "manage_project").values("pk")
-        others = named.exclude(own | Q(project__in=managed))
-        return Q(Exists(named)) & ~Q(Exists(others))
+        return ends_all(viewer)
 
     def holds(self, person: User, rows: Sequence[Facts]) -> bool:
         named = ([row[column] for column in self.columns] for row in rows)

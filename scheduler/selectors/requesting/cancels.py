@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models.functions import Now
 
 from accounts.errors import NotFound
+from accounts.held import grants_of
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import BulkCancel, Job
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
-from scheduler.selectors.requesting.parties import may_end, parties_named
+from scheduler.selectors.requesting.parties import ends_all, may_end, parties_named
 from scheduler.states import LIVE_JOB_STATES, OPEN_JOB_STATES
 from scheduler.states.seconding import CancelOutcome
 
@@ -52,6 +54,19 @@ def seen_cancels(viewer: User, *, now: datetime, only_waiting: bool = False) -> 
     waiting = Q(outcome=CancelOutcome.WAITING, lapses_at__gt=now)
     which = waiting if only_waiting else waiting | Q(proposed_at__gt=now - LISTED_FOR)
     return _seen(viewer, list(_rows(viewer).filter(which)[:_MOST]), now)
+
+
+def cancels_to_answer(viewer: User) -> QuerySet[BulkCancel]:
+    """Those that wait now and that the viewer may agree to or refuse, as a query that says nothing
+    of a moment. Not those of people for whom the viewer acts, who have spoken already."""
+    rows = BulkCancel.objects.filter(outcome=CancelOutcome.WAITING, lapses_at__gt=Now())
+    if viewer.is_service:
+        return rows.none()
+    rows = rows.exclude(proposed_by=viewer)
+    if can(viewer, "operate", None):
+        return rows
+    givers = [each.giver.pk for each in grants_of(viewer).acts_for]
+    return rows.exclude(proposed_by__in=givers).filter(ends_all(viewer))
 
 
 def get_visible_cancel(viewer: User, pk: int, *, now: datetime) -> SeenCancel:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db.models import Exists, OuterRef, Q
+
 from accounts.models import Project, User
-from accounts.permissions import acting_for, can, in_own_right
+from accounts.permissions import acting_for, can, in_own_right, projects_visible_to
 from scheduler.models import BulkCancel, Job
 
 # Owners, and of which project.
@@ -33,6 +35,16 @@ def _may_end(user: User, owner: int, project: Project, besides: int | None) -> b
     if in_own_right(user, "manage_project", project):
         return True
     return any(giver.pk != besides for giver in acting_for(user, "manage_project", project))
+
+
+def ends_all(viewer: User) -> Q:
+    """`may_end` of a row of proposals, as a condition: whoever might end every one of the jobs that
+    it names, if it names any."""
+    named = Job.objects.filter(bulk_cancels=OuterRef("pk")).order_by()
+    own = Q(owner=viewer, project__in=projects_visible_to(viewer, "submit_job").values("pk"))
+    managed = projects_visible_to(viewer, "manage_project").values("pk")
+    others = named.exclude(own | Q(project__in=managed))
+    return Q(Exists(named)) & ~Q(Exists(others))
 
 
 def ended_for(user: User, parties: Parties, *, besides: int | None = None) -> User | None:
