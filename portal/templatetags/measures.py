@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from numbers import Integral
 
 from scheduler.states import hours_words, span_words
 
@@ -105,7 +106,7 @@ def gpu_hours(gpu_seconds: object, places: int | None = None) -> str:
 def count(number: object) -> object:
     """`{{ pool.total|count }}`: a whole number of things, with commas between thousands; anything
     else as it is."""
-    return f"{number:,}" if isinstance(number, int) else number
+    return f"{number:,}" if isinstance(number, Integral) else number
 
 
 def mib(value: object) -> str:
@@ -149,7 +150,7 @@ def percent(value: object) -> str:
     if 99 < abs(number) < 100:
         # What is not all is never told as all.
         return f"{number.quantize(_TENTH, ROUND_DOWN)}".removesuffix(".0") + " %"
-    return f"{number.quantize(Decimal(1), ROUND_HALF_UP)} %"
+    return f"{number.quantize(Decimal(1), ROUND_HALF_UP):,} %"
 
 
 def share_percent(part: object, whole: object) -> Decimal:

@@ -177,7 +177,7 @@ def _counts(marks: Sequence[int], need: int, y: Callable[[int], float]) -> SafeS
         format_html_join(
             "",
             '<text class="gl mu" x="{}" y="{}">{}</text>',
-            ((LABEL - 34, y(mark) + 4, mark) for mark in marks),
+            ((LABEL - 34, y(mark) + 4, f"{mark:,}") for mark in marks),
         ),
         needs,
     )  # fmt: skip

@@ -37,7 +37,7 @@ class Offer:
         self, data: QueryDict | None = None, initial: Mapping[str, Any] | None = None
     ) -> JobForm:
         """The composer's form with these choices."""
-        free = [(s.pool.name, f"{s.free} of {s.total} GPUs free") for s in self.pools]
+        free = [(s.pool.name, f"{s.free:,} of {s.total:,} GPUs free") for s in self.pools]
         form = JobForm(
             data,
             initial=dict(initial or {}),

@@ -109,9 +109,10 @@ class _Drawing:
 
     def _one(self, line: Line, job: Job) -> str:
         yielded = ' <span class="tag">let others go first</span>' if job.yielded_from else ""
+        place = f"{line.first:,}" if line.first else "–"
         nodes = f'<span class="sub">{job.nodes} nodes × {job.gpus_per_node}</span>'
         return (
-            f'<tr id="queued-{job.pk}"><td class="num" data-l="place">{line.first or "–"}</td>'
+            f'<tr id="queued-{job.pk}"><td class="num" data-l="place">{place}</td>'
             f'<th scope="row" class="two first"><a class="jn" href="{self.job(job.pk)}">'
             f'{name(job.name)}</a><span class="sub"><span class="id">#{job.pk}</span> '
             f"{self.name(job.owner.get_full_name())}, {escape(job.project.path)}{yielded}</span>"
@@ -146,7 +147,7 @@ class _Drawing:
         return f'<td class="nw">{lead}{" ".join(buttons)}</td>'
 
     def _others(self, line: Line) -> str:
-        until = f" – {line.last}" if line.last != line.first else ""
+        until = f" – {line.last:,}" if line.last != line.first else ""
         if self.outside:
             whose = f"outside {escape(self.outside)}"
         elif len(line.teams) == 1:
@@ -154,9 +155,9 @@ class _Drawing:
         else:
             whose = f"of {len(line.teams)} other teams"
         return (
-            f'<tr class="muted"><td class="num nw" data-l="place">{line.first}{until}</td>'
-            f'<td class="full left">{line.jobs} job{pluralize(line.jobs)} {whose}</td>'
-            f"<td>{line.gpus} GPU{pluralize(line.gpus)}</td>"
+            f'<tr class="muted"><td class="num nw" data-l="place">{line.first:,}{until}</td>'
+            f'<td class="full left">{line.jobs:,} job{pluralize(line.jobs)} {whose}</td>'
+            f"<td>{line.gpus:,} GPU{pluralize(line.gpus)}</td>"
             f'<td data-l="tier">{line.tier}</td><td class="nw" data-l="waits">'
             f"{self.since(line.row.queued_at)}{', the first' if line.jobs > 1 else ''}</td>"
             f'<td class="full left"></td>{"<td></td>" if self.with_turns else ""}</tr>'

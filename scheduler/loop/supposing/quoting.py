@@ -167,7 +167,7 @@ def _within(found: tuple[float, float, int, str] | None, limit_s: int) -> tuple[
     if found is None:
         return limit_s, limit_s, "the time limit: no runs like it are known"
     p50_s, p90_s, count, alike = found
-    return min(int(p50_s), limit_s), min(int(p90_s), limit_s), f"{count} runs {alike}"
+    return min(int(p50_s), limit_s), min(int(p90_s), limit_s), f"{count:,} runs {alike}"
 
 
 @dataclass(frozen=True, slots=True)
