@@ -214,9 +214,7 @@ class LogChunk(models.Model):
     the whole log.
     """
 
-    placement = models.ForeignKey(
-        Placement, on_delete=models.CASCADE, related_name="log_chunks", db_index=False
-    )
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="log_chunks")
     offset = models.PositiveBigIntegerField()
     size = models.PositiveIntegerField()
     first_line = models.PositiveBigIntegerField()

@@ -24,9 +24,7 @@ class UsageEntry(models.Model):
     allocation = models.ForeignKey(Allocation, on_delete=models.PROTECT, related_name="usage")
     attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="usage")
     job = models.ForeignKey("scheduler.Job", on_delete=models.PROTECT, related_name="usage")
-    project = models.ForeignKey(
-        "accounts.Project", on_delete=models.PROTECT, related_name="usage", db_index=False
-    )
+    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="usage")
     device_model = models.CharField(max_length=96)
     period_start = models.DateTimeField()
     period_end = models.DateTimeField()

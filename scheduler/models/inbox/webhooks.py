@@ -79,9 +79,7 @@ class Delivery(models.Model):
 
     SEVERAL = "several"
 
-    webhook = models.ForeignKey(
-        Webhook, on_delete=models.CASCADE, related_name="deliveries", db_index=False
-    )
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
     key = models.CharField(max_length=128)
     kind = models.CharField(max_length=20)
     body = models.TextField()
