@@ -8,11 +8,14 @@ from html import unescape
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from scheduler.models import BulkCancel, Job
 from tests import scenes
 from tests.pages.raw_words import raw_words
+from tests.requesting import ask
 from tests.scenes import submit
+from tests.seconding import waiting_cancel
 
 pytestmark = pytest.mark.django_db
 WHY = "writes to the wrong bucket"
@@ -164,3 +167,12 @@ def test_somebody_who_leaves_with_many_jobs(array, root, operator, alice):
     assert reverse("cancels:detail", args=[found.pk]) in text(client.get(page))
     opened = text(signed_in(operator).get(reverse("cancels:detail", args=[found.pk])))
     assert "Cancel 101 jobs of alice" in opened
+
+
+def test_home_and_the_rail_count_requests_and_cancels_that_wait(array, alice, lead, project, root):
+    waiting_cancel(array)
+    for model in (scenes.MODEL, ""):
+        ask(alice, project, gpu_model=model, now=timezone.now())
+    home = text(signed_in(lead).get("/"))
+    assert "<b>2 requests and 1 proposal to cancel many jobs wait for you.</b>" in home
+    assert '<span class="n hot">3<span class="vh"> waiting</span></span>' in home
