@@ -137,7 +137,7 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(quote_)
         return
-    free = f"{quote_['free_gpus']} of {quote_['total_gpus']} are free"
+    free = f"{quote_['free_gpus']:,} of {quote_['total_gpus']:,} are free"
     tasks = f"{quote_['tasks']} tasks of " if quote_["tasks"] > 1 else ""
     gpus = f"{quote_['gpus']} GPU{'' if quote_['gpus'] == 1 else 's'}"
     print_line(f"It is valid. {tasks}{gpus} in pool {quote_['pool']}; {free},")

@@ -170,7 +170,9 @@ def _counts(marks: Sequence[int], need: int, y: Callable[[int], float]) -> SafeS
     """Above what is drawn, on ground of their own: on a phone they stay while that is scrolled."""
     needs = ""
     if need:
-        needs = format_html('<text class="gl" x="6" y="{}">needs {}</text>', y(need) + 4, need)
+        needs = format_html(
+            '<text class="gl" x="6" y="{}">needs {}</text>', y(need) + 4, f"{need:,}"
+        )
     return format_html(
         '<rect class="gut" x="0" y="{}" width="{}" height="{}"/>{}{}',
         HEAD - _APART, LABEL - _APART, _TOP + _HIGH + 2 * _APART - HEAD,
